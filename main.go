@@ -25,7 +25,6 @@ import (
 	"github.com/zksh/zksh/internal/app"
 	"github.com/zksh/zksh/internal/app/tutorial"
 	"github.com/zksh/zksh/internal/peer"
-	"github.com/zksh/zksh/internal/playground"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/trace"
 	"github.com/zksh/zksh/internal/tty"
@@ -82,20 +81,30 @@ func run() (status int) {
 	}
 	ctx, interrupts, stop := signals(interactive)
 	defer stop()
-	var sandbox *playground.Place
-	addr := "" // address of the sandbox, or empty if there is none
+	var sandbox *app.Sandbox
+	addr, tour := "", "" // address of the sandbox, and of one for the tutorial; empty if there is none
 	limitMemory(opts.Sandbox)
 	if opts.Sandbox {
-		if sandbox, err = playground.Open(opts.SandboxDir, opts.Listen, opts.As, len(opts.Command) > 0); err != nil {
+		err := interruptible(ctx, interrupts, func(ctx context.Context) (err error) {
+			sandbox, err = opts.OpenSandbox(ctx)
+			return err
+		})
+		if err != nil {
 			return fail(err)
 		}
 		defer sandbox.Close()
+		if !opts.Quiet {
+			printRemarks(sandbox.Remarks())
+		}
 		if opts.Listen != "" {
 			return serve(ctx, sandbox)
 		}
-		addr, opts.Server = sandbox.Addr, sandbox.Addr
+		addr = sandbox.Addr
+		if sandbox.Loaded() == "" {
+			tour = addr
+		}
 	}
-	if err := authenticate(ctx, &opts, interrupts); err != nil {
+	if err := interruptible(ctx, interrupts, opts.Authenticate); err != nil {
 		return fail(err)
 	}
 	connection := opts.Connection()
@@ -118,11 +127,9 @@ func run() (status int) {
 		return fail(err)
 	}
 	if !opts.Quiet {
-		for _, remark := range opts.Secured.Remarks {
-			printError(errors.New(remark))
-		}
+		printRemarks(opts.Secured.Remarks)
 	}
-	locks, guide := lockcmd.New(), tutorial.New(addr)
+	locks, guide := lockcmd.New(), tutorial.New(tour)
 	defer guide.Close()
 	if !opts.NoFence {
 		locks.Fence(session, opts.GoOn && !interactive)
@@ -143,7 +150,7 @@ func run() (status int) {
 		cfg.NoServerHint = "; use --server to specify another server, or --sandbox to work without one"
 	}
 	if sandbox != nil {
-		cfg.Welcome, cfg.Notices = app.Welcome(sandbox, os.Args[0]), sandbox.Ended()
+		cfg.Welcome, cfg.Notices, cfg.Loaded = sandbox.Welcome(os.Args[0]), sandbox.Ended(), sandbox.Loaded()
 	}
 	if interactive && opts.HistoryLines > 0 {
 		if err = opts.NoStateDir; err == nil {
@@ -171,9 +178,9 @@ func run() (status int) {
 	return sh.RunLines(ctx, name, in)
 }
 
-// authenticate calls opts.Authenticate. A signal in interrupts, like the end of ctx, cancels it.
-// interrupts may be nil.
-func authenticate(ctx context.Context, opts *app.Options, interrupts <-chan os.Signal) error {
+// interruptible calls do. A signal in interrupts, like the end of ctx, cancels it. interrupts may be
+// nil.
+func interruptible(ctx context.Context, interrupts <-chan os.Signal, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	done := make(chan struct{})
 	go func() { // returns after a signal, or when ctx is cancelled
@@ -184,7 +191,7 @@ func authenticate(ctx context.Context, opts *app.Options, interrupts <-chan os.S
 		case <-ctx.Done():
 		}
 	}()
-	err := opts.Authenticate(ctx)
+	err := do(ctx)
 	cancel(nil)
 	<-done
 	return err
@@ -192,7 +199,7 @@ func authenticate(ctx context.Context, opts *app.Options, interrupts <-chan os.S
 
 // limitMemory sets a soft memory limit of 192 MiB. Near the limit, the garbage collector runs more
 // often, so that garbage adds little to the memory that a large reply needs. limitMemory sets no
-// limit if GOMEMLIMIT is set, or for a sandbox, whose tree in memory may have any size.
+// limit if GOMEMLIMIT is set, or for a sandbox, whose tree may need more memory.
 func limitMemory(sandbox bool) {
 	const limit = 192 << 20
 	if !sandbox && os.Getenv("GOMEMLIMIT") == "" {
@@ -202,8 +209,10 @@ func limitMemory(sandbox bool) {
 
 // commandTable returns all commands, in groups. It does not include commands such as help and
 // history, which package shell defines.
-func commandTable(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, sandbox *playground.Place) [][]*commands.Command {
-	return [][]*commands.Command{commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(sandbox), guide.Commands()}
+func commandTable(log undo.Log, locks *lockcmd.Table, guide *tutorial.Guide, sandbox *app.Sandbox) [][]*commands.Command {
+	return [][]*commands.Command{
+		commands.All(), {undo.Command(log)}, transfer.Commands(), locks.Commands(), app.SandboxCommand(sandbox), guide.Commands(),
+	}
 }
 
 // inactiveCommands returns all commands in a form that cannot be run: they are connected to no
@@ -253,8 +262,8 @@ func saver(opts app.Options, log undo.Log, interactive bool) (s commands.Saver, 
 
 // serve runs a sandbox until a signal terminates it, and returns the exit status. Termination by a
 // signal is not a failure.
-func serve(ctx context.Context, sandbox *playground.Place) int {
-	if status := printText(app.Serving(sandbox)); status != commands.StatusOK {
+func serve(ctx context.Context, sandbox *app.Sandbox) int {
+	if status := printText(sandbox.Serving()); status != commands.StatusOK {
 		return status
 	}
 	<-ctx.Done()
@@ -370,6 +379,13 @@ func printError(err error) {
 		text = render.Wrap(render.Safe(text), columns(os.Stderr), "")
 	}
 	fmt.Fprintln(os.Stderr, text)
+}
+
+// printRemarks prints what users should know about the options that they chose.
+func printRemarks(remarks []string) {
+	for _, remark := range remarks {
+		printError(errors.New(remark))
+	}
 }
 
 // columns returns the width of a terminal, or 0 if f is not a terminal.

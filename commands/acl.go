@@ -99,16 +99,16 @@ func aclAnswer(path string, acl []zk.ACL, stat *render.Stat) render.Answer {
 }
 
 var getACLCommand = &Command{
-	Name: "getAcl", Group: "Access", Effect: OneRequest, Args: "[-s] [--in file] [--max-size MiB] path",
+	Name: "getAcl", Group: "Access", Effect: OneRequest, Args: "[-s] path",
 	Summary:  "print a znode's access control list",
 	Examples: []string{"getAcl /app", "getAcl -s /app"},
 	Params:   []Param{pathParam},
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
-		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			access, err := from.ACL(ctx, args[0])
+		return func(ctx context.Context, env *Env, args []string) error {
+			access, err := zkconn.Do(ctx, env.Session, zkconn.GetACL(args[0]))
 			return env.answer(err, aclAnswer(args[0], access.ACL, statIfWanted(*stat, access.Stat)))
-		})
+		}
 	},
 }
 

@@ -73,7 +73,7 @@ func listDeletions(ctx context.Context, env *Env, name, path string) error {
 	if err := checkDeletable(env, name, path); err != nil {
 		return err
 	}
-	s, err := surveyOf(ctx, env, server{env.Session}, path, false, zktree.Options{Stat: true})
+	s, err := surveyOf(ctx, env, path, false, zktree.Options{Stat: true})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 // confirmDelete asks the user whether to delete the subtree at path. The question states the number
 // of znodes below path. For at most maxExamined znodes, it also states how many are ephemeral.
 func confirmDelete(ctx context.Context, env *Env, path string) (bool, error) {
-	n, err := countBelow(ctx, env, server{env.Session}, path)
+	n, err := countBelow(ctx, env, path)
 	if err != nil {
 		return false, err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 var duCommand = &Command{
-	Name: "du", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-top number] [--in file] [--max-size MiB] path",
+	Name: "du", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-top number] path",
 	Summary: "count the bytes and znodes in each subtree",
 	Help: "du prints one line for each child of the path, with the number of znodes in the child's subtree and the size of " +
 		"their data. The last line is the total for the path itself.\n\n" +
@@ -24,7 +24,7 @@ var duCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 1, "print lines for this many levels below the path")
 		top := numberFlag(fs, 32, "top", "", 0, "print only this many subtrees, the largest first")
-		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return func(ctx context.Context, env *Env, args []string) error {
 			switch {
 			case *depth < 0:
 				return Misuse("-L: invalid depth %d: must be 0 or more", *depth)
@@ -33,7 +33,7 @@ var duCommand = &Command{
 			case fs.Changed("top") && fs.Changed("depth"):
 				return Misuse("use only one of -L and -top")
 			}
-			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: true})
+			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: true})
 			if err != nil {
 				return err
 			}
@@ -47,7 +47,7 @@ var duCommand = &Command{
 				v.Items = u.top.items(v.Items)
 			}
 			return s.print(v)
-		})
+		}
 	},
 }
 

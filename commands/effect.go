@@ -49,9 +49,6 @@ func (c *Command) effectOf(fs *pflag.FlagSet, args []string, hasRest bool) Effec
 	if c.Except != nil {
 		e &^= c.Except(fs, args)
 	}
-	if fs.Changed(inFlag) { // the line reads a file, not the server
-		e = e&^OneRequest | Offline
-	}
 	if hasRest { // the command line or program after -- prints its own results
 		e &^= OneStream
 	}

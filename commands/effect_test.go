@@ -20,9 +20,7 @@ func TestEffect(t *testing.T) {
 		"deleteall -n /a":          Destroys | Sweeps | Asks | OneStream,
 		"ls /":                     OneRequest | OneStream,
 		"ls -R /":                  OneStream,
-		"ls --in file /":           Offline | OneStream,
 		"stat /":                   OneRequest,
-		"stat --in false /":        Offline,
 		"find /":                   OneStream | Quotas | RunsLine,
 		"find / -- get {}":         Quotas | RunsLine,
 	} {

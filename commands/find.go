@@ -21,7 +21,7 @@ import (
 var findCommand = &Command{
 	Name: "find", Group: "Trees", Effect: OneStream | Quotas | RunsLine, // the line after -- may have the effect Quotas
 	Args: "path [-name glob] [-path glob] [-data regex] [-size ±n] [-newer 10m|path] [-ephemeral] [-owner session]" +
-		" [-children ±n] [-acl regex] [--in file] [--max-size MiB] [-- command {}]",
+		" [-children ±n] [-acl regex] [-- command {}]",
 	Summary: "find znodes in a subtree, and run a command for each one",
 	Help: "find searches PATH and everything below it, and prints one line for each znode that matches all conditions.\n\n" +
 		"-name compares a glob with the name of each znode, and -path compares it with the full path. In a glob, * " +
@@ -48,7 +48,7 @@ var findCommand = &Command{
 		owner := fs.String("owner", "", "match the ephemeral znodes that this `session` owns")
 		fs.Var(funcValue{"n", f.children.set}, "children", "match the number of children")
 		fs.Var(regex(&f.acl), "acl", "match an ACL entry, written scheme:id:perms, against this regular expression")
-		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return func(ctx context.Context, env *Env, args []string) error {
 			if fs.Changed("owner") {
 				session, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(*owner), "0x"), 16, 64)
 				if err != nil {
@@ -57,11 +57,11 @@ var findCommand = &Command{
 				f.owner = int64(session)
 				f.owned = true
 			}
-			if err := f.parseNewer(ctx, from, *newer); err != nil {
+			if err := f.parseNewer(ctx, env.Session, *newer); err != nil {
 				return err
 			}
-			return f.run(ctx, env, from, args[0], args[1:])
-		})
+			return f.run(ctx, env, args[0], args[1:])
+		}
 	},
 }
 
@@ -82,13 +82,10 @@ type finder struct {
 }
 
 // parseNewer parses newer, the value of the flag -newer, and sets the condition on mtime or mzxid.
-// If newer is a path, parseNewer reads the stat of that znode from the given reader.
-func (f *finder) parseNewer(ctx context.Context, from reader, newer string) error {
+// If newer is a path, parseNewer reads the stat of that znode.
+func (f *finder) parseNewer(ctx context.Context, s *zkconn.Session, newer string) error {
 	if strings.HasPrefix(newer, "/") {
-		st, err := from.Exists(ctx, newer, false)
-		if err == nil && st == nil {
-			err = fmt.Errorf("-newer: the file does not contain the time of the last change of %s", newer)
-		}
+		st, err := zkconn.Do(ctx, s, zkconn.Exists(newer))
 		if err == nil {
 			f.afterMzxid = st.Mzxid
 		}
@@ -118,8 +115,8 @@ func (f *finder) needsStat() bool {
 }
 
 // run prints the matching znodes. If command is not empty, run executes it for each znode instead.
-func (f *finder) run(ctx context.Context, env *Env, from reader, root string, command []string) error {
-	s, err := surveyOf(ctx, env, from, root, false, zktree.Options{Stat: f.needsStat()})
+func (f *finder) run(ctx context.Context, env *Env, root string, command []string) error {
+	s, err := surveyOf(ctx, env, root, false, zktree.Options{Stat: f.needsStat()})
 	if err != nil {
 		return err
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/unpack"
 	"github.com/zksh/zksh/internal/userfile"
+	"github.com/zksh/zksh/internal/zkconn"
 )
 
 var getCommand = &Command{
 	Name: "get", Group: "Reading", Effect: OneRequest,
 	Except:  ByFlag(map[string]Effect{"file": OneRequest}),
-	Args:    "[-s] [-w] [-b] [-x] [-j] [-d] [-f file] [--in file] [--max-size MiB] path",
+	Args:    "[-s] [-w] [-b] [-x] [-j] [-d] [-f file] path",
 	Summary: "print a znode's data",
 	Help: "If the znode has no data, get prints null. With -f, get writes the data to a file, byte for byte, and " +
 		"prints nothing.\n\n" +
@@ -37,12 +38,12 @@ var getCommand = &Command{
 		file := fs.StringP("file", "f", "", "write the data to this `file`, byte for byte; - means standard output")
 		decode := fs.BoolP("decode", "d", false, "decode data that is compressed with gzip, zlib or snappy")
 		FlagFile(fs, "file")
-		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return func(ctx context.Context, env *Env, args []string) error {
 			w, err := watchArg(env, args, *watch, "get path [watch]", "get [-s] [-w] path")
 			if err != nil {
 				return err
 			}
-			node, err := from.Get(ctx, args[0], w)
+			node, err := zkconn.Do(ctx, env.Session, zkconn.GetData(args[0]).Watch(w))
 			data := node.Data
 			if err == nil && *decode {
 				data, err = decompress(env, args[0], data)
@@ -75,7 +76,7 @@ var getCommand = &Command{
 				}
 			}
 			return env.Screen.Print(getAnswer(args[0], data, words, cell, statIfWanted(*stat, node.Stat)))
-		})
+		}
 	},
 }
 

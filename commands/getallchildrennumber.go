@@ -13,31 +13,26 @@ import (
 )
 
 var getAllChildrenNumberCommand = &Command{
-	Name: "getAllChildrenNumber", Group: "Trees", Args: "[--in file] [--max-size MiB] path",
+	Name: "getAllChildrenNumber", Group: "Trees", Args: "path",
 	Summary:  "count all znodes below a znode",
 	Help:     "Servers before version 3.6 do not support this request, so zksh walks the subtree instead.",
 	Limits:   []string{"On servers before version 3.6, znodes below an unreadable znode are not counted."},
-	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber / --in snapshot.a3f"},
+	Examples: []string{"getAllChildrenNumber /app", "getAllChildrenNumber /"},
 	Params:   []Param{hereParam},
 	Flags: func(fs *pflag.FlagSet) Run {
-		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
-			n, err := countBelow(ctx, env, from, args[0])
+		return func(ctx context.Context, env *Env, args []string) error {
+			n, err := countBelow(ctx, env, args[0])
 			return env.answer(err, render.Answer{Words: fmt.Sprintln(n), JSON: render.Facts{"path", args[0], "count", n}})
-		})
+		}
 	},
 }
 
 // countBelow returns the number of znodes below a path. It asks the server to count them if the
 // server is known to support that request; an older server would close the connection. Otherwise,
 // countBelow walks the subtree.
-func countBelow(ctx context.Context, env *Env, from reader, path string) (int, error) {
+func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 	if err := zkconn.ValidatePath(path, false); err != nil {
 		return 0, err
-	}
-	if file, is := from.(*fileReader); is {
-		_, err := file.znode(path)
-		n, _ := file.tree.Has(path)
-		return n, err
 	}
 	p, err := env.Session.Pipe(ctx, path)
 	if err != nil {
@@ -49,7 +44,7 @@ func countBelow(ctx context.Context, env *Env, from reader, path string) (int, e
 			return n, err
 		}
 	}
-	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Shut: true})
+	s, err := surveyOf(ctx, env, path, false, zktree.Options{Shut: true})
 	if err != nil {
 		return 0, err
 	}

@@ -47,7 +47,7 @@ func (c *Command) Read(env *Env, words []Word) (Line, error) {
 	if errors.Is(err, pflag.ErrHelp) {
 		return Line{}, err
 	}
-	if !(c.Effect | l.effect).Has(Offline) {
+	if !c.Effect.Has(Offline) {
 		if gone := env.Session.Gone(); gone != nil {
 			return Line{}, gone
 		}

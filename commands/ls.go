@@ -53,7 +53,7 @@ func (l *listing) Table() render.Grid {
 var lsCommand = &Command{
 	Name: "ls", Group: "Reading", Effect: OneRequest | OneStream,
 	Except:  ByFlag(map[string]Effect{"recursive": OneRequest, "long": OneRequest}),
-	Args:    "[-s] [-w] [-R] [-l] [-u] [--in file] [--max-size MiB] path",
+	Args:    "[-s] [-w] [-R] [-l] [-u] path",
 	Summary: "list a znode's children",
 	Help: "Without -R, ls prints the names in sorted order.\n\n" +
 		"With -R, ls prints the path of every znode in the subtree, one per line: first all children of a znode, in " +
@@ -63,7 +63,7 @@ var lsCommand = &Command{
 		"size in bytes, age of the data according to this machine's clock, owner (the session, if the child is " +
 		"ephemeral), and name.",
 	Limits:   []string{"On a terminal that is too narrow for all columns, ls -l leaves out the session."},
-	Examples: []string{"ls -R /app", "ls -l /app", "ls / --in snapshot.a3f"},
+	Examples: []string{"ls -R /app", "ls -l /app"},
 	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
 	Passing:  watchPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -73,7 +73,7 @@ var lsCommand = &Command{
 		long := fs.BoolP("long", "l", false, "print one line for each child, with the main fields of its stat")
 		decode := fs.BoolP("unescape", "u", false, "decode names that are URL-encoded, such as Dubbo's")
 		usage := fs.BoolP("usage", "?", false, "print zkCli's help for ls first")
-		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return func(ctx context.Context, env *Env, args []string) error {
 			if *usage {
 				if err := env.Screen.Print(lsHelp); err != nil {
 					return err
@@ -90,12 +90,12 @@ var lsCommand = &Command{
 			case *long && (*recurse || *stat || w):
 				return Misuse("-l can only be combined with -u")
 			case *long:
-				return listLong(ctx, env, from, args[0], *decode)
+				return listLong(ctx, env, args[0], *decode)
 			case *recurse:
-				return listTree(ctx, env, from, args[0], w, *decode)
+				return listTree(ctx, env, args[0], w, *decode)
 			}
-			return list(ctx, env, from, args[0], w, *stat, *decode)
-		})
+			return list(ctx, env, args[0], w, *stat, *decode)
+		}
 	},
 }
 
@@ -103,8 +103,8 @@ var lsCommand = &Command{
 var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
 	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
-func list(ctx context.Context, env *Env, from reader, path string, watch, stat, decode bool) error {
-	node, err := from.Children(ctx, path, watch)
+func list(ctx context.Context, env *Env, path string, watch, stat, decode bool) error {
+	node, err := zkconn.Do(ctx, env.Session, zkconn.List(path).Watch(watch))
 	slices.Sort(node.Names)
 	l := &listing{Path: path, Children: node.Names, Stat: statIfWanted(stat, node.Stat)}
 	if decode {
@@ -131,13 +131,13 @@ func unescape(name string) string {
 
 // listTree prints the paths of all znodes in a subtree. If watch is true, it sets a child watch on
 // every znode and, as zkCli does, a data watch on the root.
-func listTree(ctx context.Context, env *Env, from reader, path string, watch, decode bool) error {
+func listTree(ctx context.Context, env *Env, path string, watch, decode bool) error {
 	if watch {
-		if _, err := from.Exists(ctx, path, true); err != nil {
+		if _, err := zkconn.Do(ctx, env.Session, zkconn.Exists(path).Watch(true)); err != nil {
 			return err
 		}
 	}
-	s, err := surveyOf(ctx, env, from, path, watch, zktree.Options{})
+	s, err := surveyOf(ctx, env, path, watch, zktree.Options{})
 	if err != nil {
 		return err
 	}
@@ -171,14 +171,14 @@ var ls2Command = &Command{
 		if err != nil {
 			return err
 		}
-		return list(ctx, env, server{env.Session}, args[0], w, true, false)
+		return list(ctx, env, args[0], w, true, false)
 	}),
 }
 
 // listLong prints the children of a znode, each with some fields of its stat. If decode is true, it
 // decodes URL-encoded names.
-func listLong(ctx context.Context, env *Env, from reader, path string, decode bool) error {
-	s, err := surveyOf(ctx, env, from, path, false, zktree.Options{Stat: true, Depth: 1})
+func listLong(ctx context.Context, env *Env, path string, decode bool) error {
+	s, err := surveyOf(ctx, env, path, false, zktree.Options{Stat: true, Depth: 1})
 	if err != nil {
 		return err
 	}
@@ -193,16 +193,7 @@ func listLong(ctx context.Context, env *Env, from reader, path string, decode bo
 			if st.Kind != zktree.Enter || st.Depth == 0 {
 				return true
 			}
-			item := &longItem{st.Name, dump.KindOf(st.Stat), (*render.Stat)(st.Stat), now, decode}
-			if file, is := from.(*fileReader); is {
-				z, err := file.tree.Znode(st.Path(), false)
-				if err != nil {
-					s.err = err
-					return false
-				}
-				item.kind, item.stat = z.Kind, (*render.Stat)(z.Stat)
-			}
-			return yield(item)
+			return yield(&longItem{st.Name, dump.KindOf(st.Stat), (*render.Stat)(st.Stat), now, decode})
 		}),
 	})
 }

@@ -27,7 +27,7 @@ var Statuses = []struct {
 	Codes   string
 }{
 	{StatusOK, "success", "everything succeeded", ""},
-	{StatusFailed, "a command failed", "a command failed",
+	{StatusFailed, "failure", "a command failed",
 		"ZooKeeper's name for the error (NoNode, NoAuth, NodeExists, BadVersion, NotEmpty …), TooLarge (known to have had no effect), NoWrites (writes are disabled), otherwise Failed"},
 	{StatusUsage, "wrong usage", "wrong usage: nothing was done", "Usage"},
 	{StatusNoServer, "no server", "no server could be reached, or the session was lost",
@@ -40,5 +40,5 @@ var Statuses = []struct {
 	{StatusInterrupted, "Ctrl-C", "interrupted by Ctrl-C", "Interrupted"},
 	{StatusQuit, `Ctrl-\`, `interrupted by Ctrl-\`, "Interrupted"},
 	{StatusBrokenPipe, "broken pipe", "the reader of the output closed the pipe", ""},
-	{StatusTerminated, "SIGTERM or SIGHUP", "terminated by SIGTERM or SIGHUP", "Terminated"},
+	{StatusTerminated, "SIGTERM/SIGHUP", "terminated by SIGTERM or SIGHUP", "Terminated"},
 }

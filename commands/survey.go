@@ -21,8 +21,8 @@ type survey struct {
 
 // surveyOf begins a walk and reads the root of the subtree. If watch is true, the walk sets a
 // child watch on each znode.
-func surveyOf(ctx context.Context, env *Env, from reader, path string, watch bool, o zktree.Options) (*survey, error) {
-	src, err := sourceOf(ctx, env, from, path, watch)
+func surveyOf(ctx context.Context, env *Env, path string, watch bool, o zktree.Options) (*survey, error) {
+	src, err := zktree.OnServer(ctx, env.Session.Client, path, watch)
 	if err != nil {
 		return nil, err
 	}
@@ -32,19 +32,8 @@ func surveyOf(ctx context.Context, env *Env, from reader, path string, watch boo
 			s.update(done, total)
 		}
 	}
-	if s.walk, err = zktree.Begin(ctx, src, path, o); err != nil {
-		if file, is := from.(*fileReader); is {
-			err = file.explain(err)
-		}
-	}
+	s.walk, err = zktree.Begin(ctx, src, path, o)
 	return s, err
-}
-
-func sourceOf(ctx context.Context, env *Env, from reader, path string, watch bool) (zktree.Source, error) {
-	if file, is := from.(*fileReader); is {
-		return file, nil
-	}
-	return zktree.OnServer(ctx, env.Session.Client, path, watch)
 }
 
 // steps returns the steps of the walk, and records errors in s. verb is the verb in the progress

@@ -12,7 +12,7 @@ import (
 )
 
 var treeCommand = &Command{
-	Name: "tree", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-s] [--in file] [--max-size MiB] path",
+	Name: "tree", Group: "Trees", Effect: OneStream, Args: "[-L depth] [-s] path",
 	Summary: "print a subtree as a tree",
 	Help: "tree draws the subtree, with each znode indented under its parent. Unreadable znodes are listed at the end. With -s, each " +
 		"line begins with the size of the znode's data in bytes.",
@@ -21,11 +21,11 @@ var treeCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		depth := numberFlag(fs, 32, "depth", "L", 0, "print only this many levels below the path; 0 means all")
 		sizes := fs.BoolP("size", "s", false, "print the size of each znode's data in bytes")
-		return withReader(fs, func(ctx context.Context, env *Env, from reader, args []string) error {
+		return func(ctx context.Context, env *Env, args []string) error {
 			if *depth < 0 {
 				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			}
-			s, err := surveyOf(ctx, env, from, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
+			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ var treeCommand = &Command{
 				return yield(item)
 			})
 			return s.print(v)
-		})
+		}
 	},
 }
 

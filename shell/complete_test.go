@@ -102,8 +102,8 @@ func TestComplete(t *testing.T) {
 		"help tre":                       "help tree|help trees", // a command and a topic
 		"help -t tr":                     "help -t trace|help -t transactions|help -t trees|help -t troubleshooting",
 		"help -t trees ":                 "",
-		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f|get -d|get --in|get --max-size",
-		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f|get -s -d|get -s --in|get -s --max-size",
+		"get -":                          "get -s|get -w|get -b|get -x|get -j|get -f|get -d",
+		"get -s -":                       "get -s -w|get -s -b|get -s -x|get -s -j|get -s -f|get -s -d",
 		"get --st":                       "get --stat",
 		"get -- -":                       "",
 		"set /app -v ":                   "",

@@ -228,12 +228,21 @@ func (h *interactive) prompt() line.Prompt {
 	} else {
 		folder = ""
 	}
+	where := fmt.Sprintf("%s(%s%s%s)%s%s", cmp.Or(cluster, s.serverName()), state, insecure, locks, txn, folder)
 	return line.Prompt{
-		Text: fmt.Sprintf("[zk: %s(%s%s%s)%s%s %d] ", cmp.Or(cluster, s.cfg.Session.Servers().Spec), state, insecure,
-			locks, txn, folder, s.lines.Len()),
+		Text:  fmt.Sprintf("[zk: %s %d] ", where, s.lines.Len()),
 		Color: s.colorOf(cluster),
 		Alert: state != zkconn.StateConnected || insecure != "", Status: h.status,
 	}
+}
+
+// serverName returns what the prompt shows instead of the name of a cluster: the connect string, or the
+// name of the file in the sandbox.
+func (s *Shell) serverName() string {
+	if s.cfg.Loaded != "" && s.inSandbox() {
+		return render.CutMiddle(render.Safe(s.cfg.Loaded), maxFolderWidth, maxFolderWidth/2)
+	}
+	return s.cfg.Session.Servers().Spec
 }
 
 func (s *Shell) colorOf(cluster string) string {

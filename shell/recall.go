@@ -15,11 +15,21 @@ import (
 // sandboxPlace is the place of lines that were typed in a sandbox, whose address changes.
 const sandboxPlace = "sandbox"
 
+// inSandbox reports whether the shell is connected to the sandbox with which it was started.
+func (s *Shell) inSandbox() bool {
+	return s.cfg.Sandbox != "" && s.cfg.Session.Servers().Spec == s.cfg.Sandbox
+}
+
 // place returns the name of the ensemble to which the shell is connected, as the history stores it:
-// the name of the cluster or, if it has none, the connect string with all ports.
+// the name of the cluster or, if it has none, the connect string with all ports. The name of a sandbox
+// includes that of the file in it.
 func (s *Shell) place() string {
 	servers := s.cfg.Session.Servers()
-	if s.cfg.Sandbox != "" && servers.Spec == s.cfg.Sandbox {
+	switch {
+	case !s.inSandbox():
+	case s.cfg.Loaded != "":
+		return sandboxPlace + " " + s.cfg.Loaded
+	default:
 		return sandboxPlace
 	}
 	return cmp.Or(s.cfg.Session.Cluster(), strings.Join(servers.Hosts, ",")+servers.Chroot)

@@ -62,6 +62,7 @@ type Config struct {
 	TraceFile string // file to which the session's traffic is written already, or empty if there is none
 
 	Sandbox    string           // connect string of the sandbox, or empty if there is none
+	Loaded     string           // name of the file in the sandbox, which the prompt shows; empty if there is none
 	NoHints    bool             // whether the editor shows no suggestions and no colors
 	History    *history.File    // file for the lines that a person types, or nil if they are not saved
 	Interrupts <-chan os.Signal // receives Ctrl-C and Ctrl-\ of the user at the prompt; may be nil

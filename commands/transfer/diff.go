@@ -18,7 +18,7 @@ import (
 )
 
 var diffCommand = &commands.Command{
-	Name: "diff", Group: "Trees", Effect: commands.OneStream, Args: "[-u] [--max-size MiB] a b",
+	Name: "diff", Group: "Trees", Effect: commands.OneStream, Args: "[-u] a b",
 	Summary: "compare two subtrees, each on a server or in a file",
 	Help: "diff prints one line for each difference. The line begins with - if the znode is only in A, with + if it is " +
 		"only in B, and with ~ if it is in both but differs. A line that begins with ~ also lists what differs. diff " +
@@ -34,12 +34,11 @@ var diffCommand = &commands.Command{
 	Params:   []commands.Param{{Name: "a", Kind: commands.PlaceWord}, {Name: "b", Kind: commands.PlaceWord}},
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		unified := fs.BoolP("unified", "u", false, "show which lines differ, for data that is text")
-		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			return withDiffStatus(withEndpoints(ctx, env, args, func(list []*endpoint) error {
 				d := &comparison{env: env, a: list[0], b: list[1], unified: *unified}
 				return d.show(ctx)
-			}, most()))
+			}))
 		}
 	},
 }

@@ -34,8 +34,6 @@ type endpoints struct {
 	env    *commands.Env
 	opened map[string]*zkconn.Session // sessions with other ensembles, with Place.Spec as the key
 	trees  []*dump.Tree               // contents of the files that have been opened
-
-	options []dump.Option // options for opening files
 }
 
 // open opens one endpoint for each of the words. The caller must call close, even if open returns
@@ -57,14 +55,14 @@ func (ss *endpoints) open(ctx context.Context, words ...string) ([]*endpoint, er
 }
 
 func (ss *endpoints) openFile(ctx context.Context, s *endpoint) (err error) {
-	if s.tree, err = dump.Open(ctx, s.File, ss.options...); err != nil {
+	if s.tree, err = dump.Open(ctx, s.File); err != nil {
 		return err
 	}
 	ss.trees = append(ss.trees, s.tree)
 	if s.Path == "" {
 		s.Path = s.tree.Root()
 	}
-	if _, is := s.tree.Has(s.Path); !is {
+	if !s.tree.Has(s.Path) {
 		return fmt.Errorf("the file %s does not contain %s; it contains only %s and its descendants", s.File, s.Path, s.tree.Root())
 	}
 	return nil
@@ -113,7 +111,7 @@ func (s *endpoint) checkComplete() error {
 	if s.tree == nil {
 		return nil
 	}
-	if err := s.tree.Lacks(); err != nil {
+	if err := s.tree.Trailer.Lacks(); err != nil {
 		return fmt.Errorf("%s: %w", s.word, err)
 	}
 	return nil
@@ -134,8 +132,10 @@ func (ss *endpoints) close(ctx context.Context) error {
 }
 
 // withEndpoints opens the endpoints that the words name, calls do with them, and closes them.
-func withEndpoints(ctx context.Context, env *commands.Env, words []string, do func(list []*endpoint) error, options ...dump.Option) (err error) {
-	ss := &endpoints{env: env, options: options}
+func withEndpoints(
+	ctx context.Context, env *commands.Env, words []string, do func(list []*endpoint) error,
+) (err error) {
+	ss := &endpoints{env: env}
 	defer func() {
 		if closed := ss.close(ctx); closed != nil {
 			err = errors.Join(err, closed)

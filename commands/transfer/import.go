@@ -18,7 +18,7 @@ import (
 var importCommand = &commands.Command{
 	Name: "import", Group: "Trees", Effect: commands.Writes | commands.Destroys | commands.OneStream,
 	Except:  commands.ByFlag(map[string]commands.Effect{commands.DryRun: commands.Writes}),
-	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] [--max-size MiB] path file",
+	Args:    "[-R] [-n] [--skip] [--overwrite] [--prune] [--only path] [-e] [-y] path file",
 	Summary: "write a file to a znode, or restore a subtree from a file",
 	Help: "Without -R, import writes the contents of the file to the znode, and creates the znode if necessary. The two " +
 		"arguments can be in either order if the name of the file does not begin with /.\n\n" +
@@ -46,10 +46,9 @@ var importCommand = &commands.Command{
 		only := fs.String("only", "", "restore only the subtree at this `path` in the file")
 		ephemeral := fs.BoolP("ephemeral", "e", false, "create persistent copies of ephemeral znodes")
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
-		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if !*recurse {
-				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral", "max-size"} {
+				for _, name := range []string{commands.DryRun, "skip", "overwrite", "prune", "only", "ephemeral"} {
 					if fs.Changed(name) {
 						return commands.Misuse("--%s needs -R", name)
 					}
@@ -59,7 +58,7 @@ var importCommand = &commands.Command{
 			if *skip && *overwrite || *skip && *prune || *overwrite && *prune {
 				return commands.Misuse("use only one of --skip, --overwrite and --prune")
 			}
-			im := &importer{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, maxSize: most(), file: args[0],
+			im := &importer{env: env, only: *only, ephemeral: *ephemeral, dry: *dry, sure: *sure, file: args[0],
 				onExisting: policy(*skip, *overwrite || *prune), prune: *prune}
 			if len(args) > 1 {
 				if im.to = args[1]; !strings.HasPrefix(im.to, "/") {
@@ -108,7 +107,6 @@ type importer struct {
 	prune      bool
 	ephemeral  bool
 	dry, sure  bool
-	maxSize    dump.Option // limit on the size of the expanded file
 
 	tree        *dump.Tree
 	targetIsNew bool // whether the target does not exist yet
@@ -128,20 +126,20 @@ type tally struct {
 }
 
 func (im *importer) run(ctx context.Context) (err error) {
-	if im.tree, err = openDump(ctx, im.env, im.file, im.maxSize); err != nil {
+	if im.tree, err = openDump(ctx, im.env, im.file); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, im.tree.Close()) }()
 	if im.only == "" {
 		im.only = im.tree.Root()
 	}
-	if _, is := im.tree.Has(im.only); !is {
+	if !im.tree.Has(im.only) {
 		return fmt.Errorf("the file %s does not contain %s; it contains only %s and its descendants", im.file, im.only, im.tree.Root())
 	}
 	if im.to == "" {
 		im.to = im.only
 	}
-	if err := im.tree.Lacks(); err != nil && im.prune {
+	if err := im.tree.Trailer.Lacks(); err != nil && im.prune {
 		return fmt.Errorf("nothing was done: %s: %w; --prune could delete znodes on the servers that are missing only from the file; use --overwrite, which deletes nothing", im.file, err)
 	}
 	if err := im.checkTarget(ctx); err != nil {
@@ -161,15 +159,14 @@ func (im *importer) run(ctx context.Context) (err error) {
 }
 
 // openDump opens the dump in the file with the given name, or in standard input if name is "-".
-// maxSize limits the size of the expanded file.
-func openDump(ctx context.Context, env *commands.Env, name string, maxSize dump.Option) (*dump.Tree, error) {
+func openDump(ctx context.Context, env *commands.Env, name string) (*dump.Tree, error) {
 	if name != "-" {
-		return dump.Open(ctx, name, maxSize)
+		return dump.Open(ctx, name)
 	}
 	if env.Stdin == nil {
 		return nil, commands.Misuse("cannot read the file from standard input (-), because zksh reads its commands from there; specify a file")
 	}
-	return dump.Read(ctx, env.Stdin, maxSize)
+	return dump.Read(ctx, env.Stdin)
 }
 
 // checkTarget determines whether the target exists. It returns an error if the target exists but no
@@ -282,7 +279,7 @@ func (im *importer) summary(verb string, done zktree.Counts) string {
 	more(im.count.copies, "%d created as persistent copies of ephemeral znodes")
 	more(im.count.open, "%d open to everyone, because the file does not contain their ACLs")
 	more(im.count.deeds[zktree.Leaves]-im.count.missing.N, "%d different ones left as they are")
-	if err := im.tree.Lacks(); err != nil {
+	if err := im.tree.Trailer.Lacks(); err != nil {
 		text += "; " + err.Error()
 	}
 	return text + "; zxids, times, versions and sequence counters start over"

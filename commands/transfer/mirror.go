@@ -17,7 +17,7 @@ var mirrorCommand = &commands.Command{
 	Except: func(fs *pflag.FlagSet, args []string) commands.Effect {
 		return commands.ByFlag(map[string]commands.Effect{commands.DryRun: commands.Writes})(fs, args) | writesTo(fs, args)
 	},
-	Args:    "[-n] [-y] [--max-size MiB] src dst",
+	Args:    "[-n] [-y] src dst",
 	Summary: "make a subtree match another, within or between ensembles",
 	Help: "mirror makes DST match SRC: it creates missing znodes, overwrites those that differ, and deletes those that are " +
 		"only in DST. Znodes that changed after zksh read them are left alone. At the prompt, mirror asks before it " +
@@ -32,7 +32,6 @@ var mirrorCommand = &commands.Command{
 	Flags: func(fs *pflag.FlagSet) commands.Run {
 		plan := fs.BoolP(commands.DryRun, "n", false, "only print the differences; change nothing")
 		sure := fs.BoolP("yes", "y", false, "do not ask for confirmation")
-		most := commands.FlagMaxSize(fs)
 		return func(ctx context.Context, env *commands.Env, args []string) error {
 			if err := rejectFiles("mirror", args[1]); err != nil {
 				return err
@@ -51,7 +50,7 @@ var mirrorCommand = &commands.Command{
 					return nil
 				}
 				return saveAndRun(ctx, env, "mirror", m.dst, m.run)
-			}, most())
+			})
 		}
 	},
 }

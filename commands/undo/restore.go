@@ -16,7 +16,7 @@ import (
 // restoreData restores the data of one znode, if the current data is still the data that the
 // operation wrote. The write fails if the znode has changed since restoreData read it.
 func (u *undoing) restoreData(ctx context.Context) error {
-	was, err := u.saved.Znode(u.Path, true)
+	was, err := u.saved.Znode(u.Path)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, e
 	u.counts, err = zktree.Write(ctx, c, target, zktree.Refuse, update, func(w *zktree.Writer) error {
 		for e, err := range edits {
 			if err == nil && (e.Does == zktree.Creates || e.Does == zktree.Sets) {
-				e.Znode, err = u.saved.Znode(e.Path, true)
+				e.Znode, err = u.saved.Znode(e.Path)
 			}
 			if err == nil {
 				err = w.Do(e)

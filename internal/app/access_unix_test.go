@@ -75,7 +75,7 @@ func TestFilesWithSecrets(t *testing.T) {
 		"client-configuration": "zookeeper.client.secure=true\nzookeeper.ssl.keyStore.password=sesame\n",
 		"jaas":                 `Client { o.DigestLoginModule required username="ann" password="sesame"; };`,
 	}
-	withoutSecret := []string{"file", "trace", "undo"} // a script, and files that zksh writes
+	withoutSecret := []string{"file", "load", "trace", "undo"} // a script, a dump, and files that zksh writes
 	check := func(name string, parseWith func(path string) error) {
 		t.Helper()
 		text, is := withSecret[name]

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,9 @@ func (o *Options) Connection() zkconn.Config {
 		Cluster: o.Cluster, Writes: o.Writes, Resolve: o.resolve, MaxRequest: o.MaxRequest, Proxy: o.Proxy}
 	if o.Sandbox {
 		cfg.Proxy = ""
+	}
+	if o.superuser.isOf(o.Server) {
+		cfg.Auth = append(slices.Clone(cfg.Auth), o.superuser.credential)
 	}
 	// jute.maxbuffer in the client configuration is also a limit for replies, so it may be too
 	// small

@@ -138,6 +138,9 @@ func (a *znodeLister) names(ctx context.Context, path string) ([]string, error) 
 		return nil, a.err
 	}
 	cfg := a.opts.Connection()
+	if a.opts.Load != "" {
+		return nil, errors.New("the file is not loaded to complete a path")
+	}
 	if a.opts.Sandbox {
 		if cfg.Servers = playground.Running(a.opts.SandboxDir); cfg.Servers == "" {
 			return nil, errors.New("no sandbox is running")

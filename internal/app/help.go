@@ -13,7 +13,7 @@ import (
 // optionGroups lists the names of all options in the order in which --help prints them. Each option
 // belongs to one group.
 var optionGroups = []struct{ heading, options string }{
-	{"Connection", "server proxy timeout max-request readonly waitforconnection sandbox listen as"},
+	{"Connection", "server proxy timeout max-request readonly waitforconnection sandbox load listen as"},
 	{"TLS and authentication", "auth-file tls cacert cert key tls-name tls-insecure client-configuration jaas " +
 		"kerberos verbose"},
 	{"Commands", "file command errexit keep-going window no-write yes undo no-fence output trace quiet version help"},

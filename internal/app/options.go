@@ -79,6 +79,7 @@ type Options struct {
 	Listen  string // address at which zksh only serves the sandbox, or empty if it runs commands
 	// version that the sandbox acts as; if empty, that of a running sandbox, or else the default
 	As         sandbox.Version
+	Load       string // file with the contents of a private sandbox, or empty
 	SandboxDir string // directory through which shells find a running sandbox, or empty if there is none
 
 	Command []string // words of a single command on the command line
@@ -89,6 +90,7 @@ type Options struct {
 	topLevel     topLevelSettings
 	timeoutGiven time.Duration // value of --timeout on the command line, or 0 if it was not given
 	getenv       func(string) string
+	superuser    *superuser // superuser of the sandbox that this shell runs, or nil
 
 	maxRequestGiven int // value of --max-request on the command line, or 0 if it was not given
 }
@@ -178,6 +180,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, notes or progress")
 	set.BoolVar(&o.Verbose, "verbose", false, "print the details of TLS and Kerberos")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for experiments; other shells can share it")
+	set.StringVar(&o.Load, "load", "", "load this `file` into a private sandbox; "+
+		"a ZooKeeper snapshot or an export; needs --sandbox")
 	set.StringVar(&o.Listen, "listen", "", "only serve the sandbox, at this loopback `address`; needs --sandbox")
 	set.StringVar(&as, "as", "", "let the sandbox act as this `version` (default "+string(sandbox.DefaultVersion)+
 		"); a version of ZooKeeper: "+sandbox.VersionNames()+"; needs --sandbox")
@@ -239,6 +243,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			return errors.New("--listen needs --sandbox")
 		case set.Changed("as") && !o.Sandbox:
 			return errors.New("--as needs --sandbox")
+		case set.Changed("load") && !o.Sandbox:
+			return errors.New("--load needs --sandbox")
 		case o.Sandbox && slices.ContainsFunc(secureOptions, set.Changed):
 			return errors.New("--sandbox cannot be combined with options for TLS or SASL, " +
 				"which the sandbox does not support")
@@ -250,7 +256,7 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 }
 
 // noStream lists the options whose value is a file, and cannot be - for standard input or output.
-var noStream = []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "trace", "undo"}
+var noStream = []string{"auth-file", "cacert", "cert", "key", "client-configuration", "jaas", "trace", "undo", "load"}
 
 // secureOptions lists the options for TLS and SASL. A sandbox supports neither.
 var secureOptions = []string{"tls", "cacert", "cert", "key", "tls-name", "tls-insecure", "client-configuration",

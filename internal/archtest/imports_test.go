@@ -26,9 +26,9 @@ const (
 var allowedImports = map[string][]string{
 	".": {
 		"shell", "commands", "commands/transfer", "commands/undo", "lockcmd", "lockcmd/child", "history",
-		"internal/app", "internal/peer", "internal/playground", "internal/render", "internal/trace", "internal/tty", "internal/app/tutorial", "internal/zkconn", "shell/exit",
+		"internal/app", "internal/peer", "internal/render", "internal/trace", "internal/tty", "internal/app/tutorial", "internal/zkconn", "shell/exit",
 	},
-	"internal/app":              {"commands", "internal/playground", "internal/render", "internal/sandbox", "internal/secure", "internal/userfile", "internal/zkconn", "shell", "shell/line", "shell/manual"},
+	"internal/app":              {"commands", "internal/dump", "internal/playground", "internal/render", "internal/sandbox", "internal/secure", "internal/userfile", "internal/zkconn", "internal/zktree", "shell", "shell/line", "shell/manual"},
 	"internal/app/tutorial":     {"commands", "lockcmd/queue", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/render", "internal/zkconn"},
 	"shell":                     {"shell/batch", "shell/exit", "shell/line", "shell/manual", "shell/syntax", "commands", "history", "internal/peer", "internal/render", "internal/trace", "internal/tty", "internal/userfile", "internal/zkconn"},
 	"shell/batch":               {"shell/exit", "shell/syntax", "commands", "internal/render", "internal/zkconn", "internal/zktree"},

@@ -7,6 +7,7 @@
 package dump
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -82,6 +83,19 @@ type Trailer struct {
 	Missed int      // total number of subtrees that could not be read
 }
 
+// Lacks returns an error if some znodes could not be read when the file was written. A znode that
+// is missing in such a file may nevertheless have existed on the server.
+func (t Trailer) Lacks() error {
+	switch n := t.Missed; n {
+	case 0:
+		return nil
+	case 1:
+		return errors.New("the file is incomplete: 1 znode and its descendants could not be read when it was written")
+	default:
+		return fmt.Errorf("the file is incomplete: %d znodes and their descendants could not be read when it was written", n)
+	}
+}
+
 // maxTTL is the longest time to live that a znode can have, in milliseconds.
 const maxTTL = 1<<40 - 1
 
@@ -92,6 +106,17 @@ const maxData = 16 << 20
 // maxLine is the maximum length of a line in zksh's own format, in bytes. It allows for data in
 // base64.
 const maxLine = maxData/3*4 + 1<<20
+
+// checkZnode returns an error if a znode in a file has an invalid path or too much data.
+func checkZnode(z *Znode) error {
+	if err := checkPath(z.Path); err != nil {
+		return err
+	}
+	if len(z.Data) > maxData {
+		return fmt.Errorf("the data of %s (%d bytes) exceeds the limit of %d bytes", z.Path, len(z.Data), maxData)
+	}
+	return nil
+}
 
 // checkPath returns an error if a znode's path is invalid.
 func checkPath(path string) error {

@@ -47,6 +47,7 @@ func (l *limitedList[T]) UnmarshalJSON(b []byte) error {
 }
 
 const (
+	linesStart   = `{"zksh":` // start of the first line
 	linesMark    = "dump"
 	linesVersion = 1
 )
@@ -255,42 +256,28 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[plain:]...), '"')
 }
 
-// readLines reads zksh's own format. A file that --undo has written contains several dumps, one
-// after the other. If several dumps contain the same znode, the first one counts.
-func readLines(in *input) (t *Tree, err error) {
-	r := &lineReader{r: in.Reader, sum: sha256.New()}
-	b := newBuilder(in.file)
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.t.Close())
-		}
-	}()
-	parts := 0
-	for more := true; more; parts++ {
+// readLines reads zksh's own format, and calls add for each znode.
+func (f *File) readLines(add func(*Znode) error) error {
+	r := &lineReader{r: f.r, sum: sha256.New()}
+	for more := true; more; {
+		f.Part++
 		before := r.count
-		if err := readPart(r, b, parts == 0); err != nil {
-			if parts > 0 {
+		if err := f.readPart(r, add); err != nil {
+			if f.Part > 1 {
 				err = fmt.Errorf("%w; the dumps before the damaged one are intact: to extract them, run head -n %d on the file", err, before)
 			}
-			return nil, err
+			return err
 		}
+		var err error
 		if more, err = r.more(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if parts > 1 {
-		b.keepFirst()
-	}
-	t, err = b.finish(parts > 1)
-	if err == nil && parts == 1 && t.Root() != b.t.Header.Root {
-		err = fmt.Errorf("the header gives %s as the root of the export, but the first znode in the file is %s", shorten(b.t.Header.Root), t.Root())
-	}
-	return t, err
+	return nil
 }
 
-// readPart reads one of the dumps in a file. If first is true, the tree gets the Header of this
-// dump.
-func readPart(r *lineReader, b *builder, first bool) error {
+// readPart reads one of the dumps in the file.
+func (f *File) readPart(r *lineReader, add func(*Znode) error) error {
 	line, err := r.next()
 	if err != nil {
 		return err
@@ -302,38 +289,45 @@ func readPart(r *lineReader, b *builder, first bool) error {
 	if h.Version != linesVersion {
 		return fmt.Errorf("the file is in format version %d, but this version of zksh can read only version %d", h.Version, linesVersion)
 	}
-	if first {
-		b.t.Header = Header{Root: h.Root, Server: h.Server, Zxid: h.Zxid, Time: h.Time, LeftOut: h.LeftOut}
+	if f.Part == 1 {
+		f.Header = Header{Root: h.Root, Server: h.Server, Zxid: h.Zxid, Time: h.Time, LeftOut: h.LeftOut}
 	}
 	var records recordReader
-	for before := len(b.t.nodes); ; {
+	for count := 0; ; count++ {
 		line, err := r.next()
 		if err != nil {
 			return err
 		}
-		if z, ok := records.znode(line); ok {
-			if err := b.add(z); err != nil {
+		z, ok := records.znode(line)
+		if !ok {
+			rec, err := readRecord(line)
+			if err != nil {
 				return fmt.Errorf("line %d: %w", r.count, err)
 			}
-			continue
+			if rec.End != nil {
+				if rec.End.Znodes != count {
+					return errChanged
+				}
+				f.addTrailer(rec.End)
+				return r.end()
+			}
+			z = rec.znode()
 		}
-		rec, err := readRecord(line)
+		err = checkZnode(z)
+		if err == nil {
+			err = add(z)
+		}
 		if err != nil {
 			return fmt.Errorf("line %d: %w", r.count, err)
 		}
-		if end, t := rec.End, &b.t.Trailer; end != nil {
-			if end.Znodes != len(b.t.nodes)-before {
-				return errChanged
-			}
-			t.Zxid, t.Missed = end.Zxid, t.Missed+max(end.Missed, len(end.Unread))
-			if first {
-				t.Unread = end.Unread
-			}
-			return r.end()
-		}
-		if err := b.add(rec.znode()); err != nil {
-			return fmt.Errorf("line %d: %w", r.count, err)
-		}
+	}
+}
+
+// addTrailer adds the trailer of the current dump to the trailer of the file.
+func (f *File) addTrailer(end *trailer) {
+	f.Trailer.Zxid, f.Trailer.Missed = end.Zxid, f.Trailer.Missed+max(end.Missed, len(end.Unread))
+	if f.Part == 1 {
+		f.Trailer.Unread = end.Unread
 	}
 }
 

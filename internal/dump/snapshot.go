@@ -10,29 +10,24 @@ import (
 	"github.com/go-zookeeper/zk"
 )
 
-// readSnapshot reads a server's snapshot, which contains sessions, numbered ACLs, znodes, and up to
-// three checksums. The format is defined by FileSnap, SerializeUtils and DataTree of ZooKeeper.
-func readSnapshot(in *input) (t *Tree, err error) {
-	j := newJuteReader(in.Reader)
+// readSnapshot reads a server's snapshot, and calls add for each znode. A snapshot contains sessions,
+// numbered ACLs, znodes, and up to three checksums. The format is defined by FileSnap, SerializeUtils
+// and DataTree of ZooKeeper.
+func (f *File) readSnapshot(add func(*Znode) error) error {
+	f.Header.Root, f.Part = "/", 1
+	j := newJuteReader(f.r)
 	if err := j.fileHeader(); err != nil {
-		return nil, err
+		return err
 	}
 	for n := j.int(); n > 0 && j.err == nil; n-- {
 		j.bytes(8 + 4) // skip a session ID and the timeout of the session
 	}
-	b := newBuilder(in.file)
-	b.t.snapshot = true
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, b.t.Close())
-		}
-	}()
 	acls := map[int64][]zk.ACL{}
 	for n := j.int(); n > 0 && j.err == nil; n-- {
 		number := j.long()
 		acl := j.acl()
-		if err := b.reserve(sizeOf(acl)); err != nil {
-			return nil, err
+		if err := f.file.reserve(sizeOf(acl)); err != nil {
+			return err
 		}
 		acls[number] = acl
 	}
@@ -44,18 +39,17 @@ func readSnapshot(in *input) (t *Tree, err error) {
 		}
 		z, err := j.znode(path, acls)
 		if err == nil {
-			err = b.add(z)
+			err = checkZnode(z)
+		}
+		if err == nil {
+			err = add(z)
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
 	}
-	j.trailer(b.t)
-	if j.err != nil {
-		return nil, j.err
-	}
-	b.t.Header.Root = "/"
-	return b.finish(false)
+	j.trailer(&f.Trailer)
+	return j.err
 }
 
 // openACL is the number of the ACL that grants all permissions to everybody.
@@ -104,10 +98,10 @@ const (
 )
 
 // trailer reads the part of a snapshot after the znodes.
-func (j *juteReader) trailer(t *Tree) {
+func (j *juteReader) trailer(t *Trailer) {
 	j.checksum()
 	if left := j.remaining(); left > 0 && left != lastZxidSize {
-		t.Trailer.Zxid = j.long()
+		t.Zxid = j.long()
 		if version := j.int(); version < 2 {
 			j.string()
 		} else {
@@ -116,7 +110,7 @@ func (j *juteReader) trailer(t *Tree) {
 		j.checksum()
 	}
 	if j.remaining() > 0 {
-		t.Trailer.Zxid = j.long()
+		t.Zxid = j.long()
 		j.checksum()
 	}
 	if j.err == nil && j.remaining() > 0 {

@@ -41,19 +41,6 @@ func (t *Tree) Root() string { return t.nodes[0].path }
 // Len returns the number of znodes.
 func (t *Tree) Len() int { return len(t.nodes) }
 
-// Lacks returns an error if some znodes could not be read when the file was written. A znode that
-// is missing in such a file may nevertheless have existed on the server.
-func (t *Tree) Lacks() error {
-	switch n := t.Trailer.Missed; n {
-	case 0:
-		return nil
-	case 1:
-		return errors.New("the file is incomplete: 1 znode and its descendants could not be read when it was written")
-	default:
-		return fmt.Errorf("the file is incomplete: %d znodes and their descendants could not be read when it was written", n)
-	}
-}
-
 // Close removes the temporary file of the tree.
 func (t *Tree) Close() error { return t.spool.close() }
 
@@ -62,34 +49,10 @@ func (t *Tree) find(path string) (int, bool) {
 	return sort.Find(len(t.nodes), func(i int) int { return InOrder(path, t.nodes[i].path) })
 }
 
-// Has reports whether a znode exists in the tree. It also returns the number of descendants.
-func (t *Tree) Has(path string) (below int, ok bool) {
-	i, ok := t.find(path)
-	if !ok {
-		return 0, false
-	}
-	return int(t.nodes[i].end) - i - 1, true
-}
-
-// Names returns the sorted names of a znode's children, and reports whether the znode exists.
-func (t *Tree) Names(path string) ([]string, bool) {
-	i, ok := t.find(path)
-	if !ok {
-		return nil, false
-	}
-	return t.names(i), true
-}
-
-func (t *Tree) names(i int) []string {
-	var names []string
-	above := len(t.nodes[i].path) + 1
-	if t.nodes[i].path == "/" {
-		above = 1
-	}
-	for at := i + 1; at < int(t.nodes[i].end); at = int(t.nodes[at].end) {
-		names = append(names, t.nodes[at].path[above:])
-	}
-	return names
+// Has reports whether a znode exists in the tree.
+func (t *Tree) Has(path string) bool {
+	_, ok := t.find(path)
+	return ok
 }
 
 // MadeUp reports whether a znode was added to the tree only because the file contains descendants
@@ -107,16 +70,16 @@ func (t *Tree) children(i int) (n int) {
 	return n
 }
 
-// ErrNone means that the file does not contain the requested znode.
-var ErrNone = errors.New("the file does not contain this znode")
+// errNone means that the file does not contain the requested znode.
+var errNone = errors.New("the file does not contain this znode")
 
-// Znode returns a znode, including its data if data is true.
-func (t *Tree) Znode(path string, data bool) (*Znode, error) {
+// Znode returns a znode.
+func (t *Tree) Znode(path string) (*Znode, error) {
 	i, ok := t.find(path)
 	if !ok {
-		return nil, ErrNone
+		return nil, errNone
 	}
-	return t.znode(&t.spool, i, data)
+	return t.znode(&t.spool, i)
 }
 
 // Znodes yields the znodes of the subtree at root. Parents come before their children, and siblings
@@ -125,12 +88,12 @@ func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 	return func(yield func(*Znode, error) bool) {
 		i, ok := t.find(root)
 		if !ok {
-			yield(nil, ErrNone)
+			yield(nil, errNone)
 			return
 		}
 		from := &spoolReader{s: &t.spool}
 		for end := int(t.nodes[i].end); i < end; i++ {
-			z, err := t.znode(from, i, true)
+			z, err := t.znode(from, i)
 			if !yield(z, err) || err != nil {
 				return
 			}
@@ -141,7 +104,7 @@ func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
 // recordSize is the size of a znode's record in the spool, in bytes, without the znode's data.
 const recordSize = 1 + 8 + 4 + 1 + 68 + 4
 
-func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bool) (*Znode, error) {
+func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int) (*Znode, error) {
 	n := t.nodes[i]
 	z := &Znode{Path: n.path}
 	if n.offset < 0 {
@@ -167,7 +130,7 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 		}
 		z.Stat = st
 	}
-	if size := d.Int(); size >= 0 && data {
+	if size := d.Int(); size >= 0 {
 		z.Data = make([]byte, size)
 		if err := from.read(z.Data, n.offset+recordSize); err != nil {
 			return nil, err
@@ -176,17 +139,31 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int, data bo
 	return z, nil
 }
 
+// readTree reads the complete file.
+func readTree(f *File) (t *Tree, err error) {
+	b := &builder{t: &Tree{snapshot: f.Snapshot}, acls: map[string]int32{}, sorted: true, file: f.file}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.t.Close())
+		}
+	}()
+	if err := f.each(b.add); err != nil {
+		return nil, err
+	}
+	b.t.Header, b.t.Trailer = f.Header, f.Trailer
+	several := f.Part > 1
+	if several {
+		b.keepFirst()
+	}
+	return b.finish(several)
+}
+
 // A builder builds a Tree from znodes that are added in any order.
 type builder struct {
 	t      *Tree
 	acls   map[string]int32 // indexes in t.acls, by encoded ACL
 	sorted bool             // whether all znodes so far were added in the order of a walk
 	file   *sourceFile
-	held   int64 // memory for the tree so far, in bytes
-}
-
-func newBuilder(file *sourceFile) *builder {
-	return &builder{t: &Tree{}, acls: map[string]int32{}, sorted: true, file: file}
 }
 
 // Estimated memory for a znode in the index, and for an ACL entry, in bytes. The memory for their
@@ -195,13 +172,6 @@ const (
 	nodeSize = 32
 	aclSize  = 40
 )
-
-// reserve counts memory that the tree will keep, in bytes. It returns an error if the total exceeds
-// the limit.
-func (b *builder) reserve(bytes int) error {
-	b.held += int64(bytes)
-	return b.file.checkSize(b.held, maxMemory, "in memory")
-}
 
 // sizeOf returns an estimate of the memory for an ACL, in bytes.
 func sizeOf(acl []zk.ACL) int {
@@ -214,18 +184,12 @@ func sizeOf(acl []zk.ACL) int {
 
 // add adds a znode to the tree. The order of the znodes does not matter.
 func (b *builder) add(z *Znode) error {
-	if err := checkPath(z.Path); err != nil {
-		return err
-	}
-	if len(z.Data) > maxData {
-		return fmt.Errorf("the data of %s (%d bytes) exceeds the limit of %d bytes", z.Path, len(z.Data), maxData)
-	}
 	if last := len(b.t.nodes) - 1; last >= 0 && InOrder(b.t.nodes[last].path, z.Path) >= 0 {
 		b.sorted = false
 	}
 	acl, err := b.acl(z.ACL)
 	if err == nil {
-		err = b.reserve(nodeSize + len(z.Path))
+		err = b.file.reserve(nodeSize + len(z.Path))
 	}
 	if err != nil {
 		return err
@@ -276,7 +240,7 @@ func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 		at = int32(len(b.t.acls))
 		b.acls[string(e.B)] = at
 		b.t.acls = append(b.t.acls, acl)
-		err = b.reserve(len(e.B) + sizeOf(acl))
+		err = b.file.reserve(len(e.B) + sizeOf(acl))
 	}
 	return at, err
 }
@@ -286,9 +250,6 @@ func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 func (b *builder) finish(fill bool) (*Tree, error) {
 	if err := b.t.spool.flush(); err != nil {
 		return nil, err
-	}
-	if len(b.t.nodes) == 0 {
-		return nil, errors.New("the file does not contain any znodes")
 	}
 	if !b.sorted {
 		b.sort()

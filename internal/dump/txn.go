@@ -52,11 +52,11 @@ func OpenLog(ctx context.Context, name string) (*Log, error) {
 }
 
 func openLog(ctx context.Context, name string) (*Log, error) {
-	f, err := openFile(name, "a transaction log (log.*)")
+	f, err := openSingle(name, "a transaction log (log.*)")
 	if err != nil {
 		return nil, err
 	}
-	r, err := decompressed(ctx, f, nil)
+	r, err := decompressed(&sourceFile{ctx: ctx, r: f})
 	if err == nil {
 		var start []byte
 		if start, err = r.Peek(4); err == nil && !hasMagic(start, "ZKLG") || errors.Is(err, io.EOF) {
@@ -65,7 +65,7 @@ func openLog(ctx context.Context, name string) (*Log, error) {
 	}
 	l := &Log{f: f}
 	if err == nil {
-		l.j = newJuteReader(r.Reader)
+		l.j = newJuteReader(r)
 		err = l.j.fileHeader()
 	}
 	if err != nil {

@@ -4,8 +4,10 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"os"
 	"path/filepath"
@@ -24,7 +26,8 @@ type bomb struct {
 	name  string
 	plain bool // the file is not compressed
 	write func(w io.Writer) error
-	says  string // part of the expected error; empty allows any
+	says  string // part of the expected error of import; empty allows any
+	loads string // part of the expected error of --load; empty means that of import
 }
 
 // writeRepeated writes text(i) for each i from 0 to n-1.
@@ -56,53 +59,101 @@ func constant(text string) func(int) string { return func(int) string { return t
 
 const dumpHead = `{"zksh":"dump","version":1,"root":"/a","time":"2024-01-01T00:00:00Z"}` + "\n"
 
+// snapshotHead returns the start of a snapshot, up to the number of its ACLs.
+func snapshotHead() string {
+	e := jute.Encoder{B: []byte("ZKSN")}
+	e.Int(2)
+	e.Long(0)
+	e.Int(0) // sessions
+	return string(e.B)
+}
+
+// openACL returns the ACL with the number 1 in a snapshot, which grants all permissions to everybody.
+func openACL() string {
+	var e jute.Encoder
+	e.Long(1)
+	e.Int(1, 31)
+	e.String("world")
+	e.String("anyone")
+	return string(e.B)
+}
+
+// snapshotNode returns a znode in a snapshot.
+func snapshotNode(path string, data []byte) string {
+	var e jute.Encoder
+	e.String(path)
+	e.Buffer(data)
+	e.Long(1, 1, 1, 1, 1)
+	e.Int(0, 0, 0)
+	e.Long(0, 1)
+	return string(e.B)
+}
+
+// writeSnapshot writes an intact snapshot with the given number of znodes below the root.
+func writeSnapshot(w io.Writer, znodes int) error {
+	sum := adler32.New()
+	write := surround(snapshotHead()+"\x00\x00\x00\x01"+openACL()+snapshotNode("", nil), znodes, func(i int) string {
+		return snapshotNode(fmt.Sprintf("/znode-%010d", i), []byte("0123456789abcdef"))
+	}, "\x00\x00\x00\x01/")
+	if err := write(io.MultiWriter(w, sum)); err != nil {
+		return err
+	}
+	var e jute.Encoder
+	e.Long(int64(sum.Sum32()))
+	e.String("/")
+	_, err := w.Write(e.B)
+	return err
+}
+
 // bombs returns bombs in each file format that zksh reads.
 func bombs() []bomb {
-	var snapshot, acl, znode jute.Encoder
-	snapshot.B = []byte("ZKSN")
-	snapshot.Int(2)
-	snapshot.Long(0)
-	snapshot.Int(0)
-	acl.Long(1)
-	acl.Int(1, 31)
-	acl.String("world")
-	acl.String("anyone")
-	acls := string(snapshot.B) + "\x00\x00\x00\x01" + string(acl.B)
-	node := func(path string, data []byte) string {
-		e := jute.Encoder{B: znode.B[:0]}
-		e.String(path)
-		e.Buffer(data)
-		e.Long(1, 1, 1, 1, 1)
-		e.Int(0, 0, 0)
-		e.Long(0, 1)
-		return string(e.B)
-	}
+	head, acl := snapshotHead(), openACL()
+	acls, node := head+"\x00\x00\x00\x01"+acl, snapshotNode
 	line := func(path, data string) string {
 		return fmt.Sprintf(`{"path":%q,"kind":"persistent","data":%s,"stat":null,"acl":null}`+"\n", path, data)
 	}
-	data := strings.Repeat("d", 1<<20)
-	const expands = "the file expands to more than"
+	data, top := strings.Repeat("d", 1<<20), line("/a", "null")
+	const expands, needs = "the file expands to more than", "the sandbox would need more than"
 	znodes, much := 500_000, "truncated"
 	if *hostile {
 		znodes, much = 3_000_000, expands
 	}
 	return []bomb{
-		{name: "znodes", write: surround(dumpHead, znodes, func(i int) string { return line(fmt.Sprintf("/a/%d", i), "null") }, ""), says: much},
-		{name: "paths", write: surround(dumpHead, 200_000, func(i int) string { return line(fmt.Sprintf("/a/%01000d", i), "null") }, ""), says: expands},
-		{name: "data", write: surround(dumpHead, 256, func(i int) string { return line(fmt.Sprintf("/a/%d", i), strconv.Quote(data)) }, ""), says: expands},
+		{name: "znodes", write: surround(dumpHead+top, znodes, func(i int) string {
+			return line(fmt.Sprintf("/a/%d", i), "null")
+		}, ""), says: much, loads: needs},
+		{name: "paths", write: surround(dumpHead+top, 200_000, func(i int) string {
+			return line(fmt.Sprintf("/a/%01000d", i), "null")
+		}, ""), says: expands, loads: needs},
+		{name: "data", write: surround(dumpHead+top, 256, func(i int) string {
+			return line(fmt.Sprintf("/a/%d", i), strconv.Quote(data))
+		}, ""), says: expands, loads: needs},
 		{name: "entries", write: surround(dumpHead+`{"path":"/a","kind":"persistent","data":null,"stat":null,"acl":[{}`, 20_000_000, constant(",{}"), "]}\n")},
 		{name: "one line", write: surround(dumpHead+`{"path":"/a","data":"`, 500, constant(data), "\"}\n")},
 		{name: "nesting", write: surround(dumpHead+`{"path":"/a","acl":[`, 20_000_000, constant(`{"id":[`), "")},
 		{name: "a name without end", write: surround(dumpHead+`{"path":"/`, 500, constant(data), `"}`+"\n")},
 		{name: "fields", write: surround(dumpHead+`{"path":"/a"`, 5_000_000, func(i int) string { return fmt.Sprintf(`,"%x":0`, i) }, "}\n")},
-		{name: "snapshot of ACLs", write: surround(string(snapshot.B)+"\x7f\xff\xff\xff", 10_000_000, constant(string(acl.B)), "")},
-		{name: "snapshot of entries", write: surround(string(snapshot.B)+"\x00\x00\x00\x01"+string(acl.B[:8])+"\x7f\xff\xff\xff", 20_000_000, constant(string(acl.B[12:])), "")},
-		{name: "snapshot of znodes", write: surround(acls+node("", nil), znodes, func(i int) string { return node(fmt.Sprintf("/%d", i), nil) }, ""), says: much},
-		{name: "snapshot of data", write: surround(acls+node("", nil), 256, func(i int) string { return node(fmt.Sprintf("/%d", i), []byte(data)) }, ""), says: expands},
-		{name: "snapshot of sessions", write: surround(string(snapshot.B[:16])+"\x7f\xff\xff\xff", 20_000_000, constant("\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01"), "")},
+		{name: "snapshot of ACLs", write: surround(head+"\x7f\xff\xff\xff", 10_000_000, constant(acl), "")},
+		{name: "snapshot of entries", write: surround(head+"\x00\x00\x00\x01"+acl[:8]+"\x7f\xff\xff\xff", 20_000_000,
+			constant(acl[12:]), "")},
+		{name: "snapshot of znodes", write: surround(acls+node("", nil), znodes, func(i int) string {
+			return node(fmt.Sprintf("/%d", i), nil)
+		}, ""), says: much, loads: needs},
+		{name: "snapshot of data", write: surround(acls+node("", nil), 256, func(i int) string {
+			return node(fmt.Sprintf("/%d", i), []byte(data))
+		}, ""), says: expands, loads: needs},
+		{name: "snapshot of sessions", write: surround(head[:16]+"\x7f\xff\xff\xff", 20_000_000,
+			constant("\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x01"), "")},
 		{name: "snapshot that claims data", plain: true, write: surround(acls+"\x00\x00\x00\x02/a\x7f\xff\xff\xff", 1, constant("x"), "")},
 	}
 }
+
+// loadLimit sets the limit for a sandbox with the contents of a file, so that the test does not need
+// three quarters of the machine's memory. loadMemory is the largest memory of the process, in bytes.
+const (
+	loadLimit  = "GOMEMLIMIT=160MiB"
+	loadMemory = 224 << 20
+)
 
 // No hostile file fills zksh's memory or the disk.
 func TestHostileFilesFillNoMemory(t *testing.T) {
@@ -115,19 +166,47 @@ func TestHostileFilesFillNoMemory(t *testing.T) {
 			t.Parallel()
 			name := filepath.Join(t.TempDir(), "dump")
 			b.make(t, name)
-			lines := [][]string{{"ls", "-R", "--in", name, "/"}}
+			lines := [][]string{
+				{"-server", server, "import", "-R", "-n", name, "/copy"},
+				{"--sandbox", "--load", name, "ls", "/"},
+			}
 			if *hostile {
-				lines = append(lines, []string{"import", "-R", "-n", name, "/copy"}, []string{"diff", "file:" + name, "/"}, []string{"tree", "--in", name, "/"}, []string{"du", "--in", name, "/"})
+				lines = append(lines, []string{"-server", server, "diff", "file:" + name, "/"})
 			}
 			for _, line := range lines {
 				f := attack{line: line[0], says: b.says}
-				m := measure(t, f, append([]string{"-server", server}, line...)...)
-				t.Logf("%s: %d MiB, status %d, %v: %.200s", line[0], m.peak>>20, m.status, m.took.Round(time.Millisecond), m.err)
+				if line[0] == "--sandbox" {
+					f.says, f.env = cmp.Or(b.loads, b.says), []string{loadLimit}
+				}
+				m := measure(t, f, line...)
+				t.Logf("%s: %d MiB, status %d, %v: %.200s", line, m.peak>>20, m.status, m.took.Round(time.Millisecond), m.err)
 				if m.check(t, f); strings.Contains(m.err, "panic") {
 					t.Errorf("%s", m.err)
 				}
+				if f.env != nil && m.peak > loadMemory {
+					t.Errorf("%d MiB with %s", m.peak>>20, loadLimit)
+				}
 			}
 		})
+	}
+}
+
+// A sandbox needs a bounded amount of memory for each znode of a file.
+func TestMemoryOfALoadedSandbox(t *testing.T) {
+	if zktest.UnderRace() {
+		t.Skip("the race detector takes many times the memory")
+	}
+	znodes := 200_000
+	if *hostile {
+		znodes = 1_000_000
+	}
+	name := filepath.Join(t.TempDir(), "snapshot")
+	bomb{plain: true, write: func(w io.Writer) error { return writeSnapshot(w, znodes) }}.make(t, name)
+	m := measure(t, attack{}, "--sandbox", "--load", name, "getAllChildrenNumber", "/")
+	t.Logf("%d znodes: %d MiB, %v", znodes, m.peak>>20, m.took.Round(time.Millisecond))
+	const program, each = 48 << 20, 600 // bytes of memory
+	if m.status != 0 || m.peak > int64(program+each*znodes) {
+		t.Errorf("%d MiB, status %d: %s", m.peak>>20, m.status, m.err)
 	}
 }
 

@@ -27,9 +27,10 @@ type attack struct {
 	mode        string // mode of zktest.Endless
 	line        string // the command; several lines are run as a script
 	says        string // part of the expected error
-	succeeds    bool   // the command succeeds, because the attack does not affect it
-	endless     bool   // the command may never end by itself; the test stops it
-	hostileOnly bool   // runs only with -hostile
+	env         []string
+	succeeds    bool // the command succeeds, because the attack does not affect it
+	endless     bool // the command may never end by itself; the test stops it
+	hostileOnly bool // runs only with -hostile
 }
 
 // Parts of expected errors.
@@ -157,7 +158,7 @@ func measure(t *testing.T, f attack, args ...string) (m measured) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "zksh", args...)
-	cmd.Env = homeEnv(t.TempDir())
+	cmd.Env = append(homeEnv(t.TempDir()), f.env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 10 * time.Second
 	if strings.Contains(f.line, "\n") {

@@ -36,7 +36,7 @@ func rescue(t *testing.T, blocks []fenced) {
 	if r := runProgram(t, "", "-server", server.Addr(), "-q", "deleteall", "/shop"); r.status != 0 {
 		t.Fatal(r)
 	}
-	runDoc(t, blocks, dir, "zksh ", "zksh -server "+server.Addr()+" ") // the document omits the server option
+	runDoc(t, blocks, dir, "zksh ", "ZKSH_SERVER="+server.Addr()+" zksh ") // not an option, which --sandbox would reject
 }
 
 // copySnapshot copies the latest snapshot of a server to the file name.

@@ -59,7 +59,7 @@ const meetingPause = 20 * time.Millisecond
 // If brief is true, the shell ends after a single command. Other shells then cannot join a
 // sandbox that Open runs, because it might end in the middle of their work.
 func Open(dir, listen string, requested sandbox.Version, brief bool) (*Place, error) {
-	addr, version := cmp.Or(listen, "127.0.0.1:0"), cmp.Or(requested, sandbox.DefaultVersion)
+	addr, version := cmp.Or(listen, freePort), cmp.Or(requested, sandbox.DefaultVersion)
 	if dir == "" {
 		return run(nil, addr, version)
 	}
@@ -90,10 +90,24 @@ func Open(dir, listen string, requested sandbox.Version, brief bool) (*Place, er
 	}
 }
 
+// Private runs the sandbox server, which has the given version, on a free port, or on the address
+// listen if that is not empty. Other shells do not join it.
+func Private(server *sandbox.Server, listen string, version sandbox.Version) (*Place, error) {
+	return serve(server, nil, cmp.Or(listen, freePort), cmp.Or(version, sandbox.DefaultVersion))
+}
+
+// freePort is a loopback address with a port that the system chooses.
+const freePort = "127.0.0.1:0"
+
 // run starts a sandbox on addr. If meetingFile is not nil, run writes the address of the sandbox
 // to it.
 func run(meetingFile *os.File, addr string, version sandbox.Version) (*Place, error) {
-	p := &Place{version: version, server: sandbox.New(sandbox.Options{As: version}), meetingFile: meetingFile, stop: func() {}}
+	return serve(sandbox.New(sandbox.Options{As: version}), meetingFile, addr, version)
+}
+
+// serve is like run, for a server that exists.
+func serve(server *sandbox.Server, meetingFile *os.File, addr string, version sandbox.Version) (*Place, error) {
+	p := &Place{version: version, server: server, meetingFile: meetingFile, stop: func() {}}
 	at, err := p.server.Listen(addr)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -184,6 +198,9 @@ func (p *Place) Joined() bool { return p.server == nil }
 // Joinable reports whether other shells can find and join the sandbox. They cannot if the sandbox
 // was opened without a directory, or if another sandbox was already running.
 func (p *Place) Joinable() bool { return p.meetingFile != nil }
+
+// Version returns the version of the sandbox.
+func (p *Place) Version() sandbox.Version { return p.version }
 
 // VersionSuffix returns text that names the version of the sandbox, to append to "the sandbox".
 // It returns an empty string for the default version.

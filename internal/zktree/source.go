@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -12,7 +11,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Source provides the znodes of a tree, which is on a server or in a file.
+// A Source provides the znodes of a tree on a server. It is an interface for tests.
 type Source interface {
 	// Ask requests the znodes at paths without waiting for them. There may be at most Batch paths.
 	// The answer has one Entry for each path.
@@ -50,9 +49,8 @@ type Entry struct {
 	Stat  *zk.Stat
 	Data  []byte
 	ACL   []zk.ACL
-	Kind  dump.Kind     // set with Data or ACL; a server reveals only whether a znode is ephemeral
-	TTL   time.Duration // time to live, for the kind dump.TTL
-	Err   error         // NoNode, or the reason why the znode is unreadable; Stat may then still be set
+	Kind  dump.Kind // set with Data or ACL; a server reveals only whether a znode is ephemeral
+	Err   error     // NoNode, or the reason why the znode is unreadable; Stat may then still be set
 }
 
 // Limits on requests in flight. A batch consists of one multiRead or of several single requests.

@@ -3,7 +3,7 @@
 // names of the children of the current znode's ancestors, and a limited amount of data that was
 // read ahead.
 //
-// A Walk visits every znode of a Source, which is a server or a file. Nodes adds data and ACLs to a
+// A Walk visits every znode of a tree on a server. Nodes adds data and ACLs to a
 // walk, and Compare compares two such trees. Plan turns the differences into edits, which a Writer
 // applies. Delete and SetACL change a whole subtree. Start reading at Begin and Walk.Steps.
 //
@@ -363,7 +363,7 @@ func (w *Walk) learn(parent *folder, index int, path string, e Entry) (*znodeInf
 	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil && !w.o.Access {
 		return nil, nil
 	}
-	k := &znodeInfo{Znode: dump.Znode{Path: path, Kind: e.Kind, TTL: e.TTL, ACL: e.ACL, Stat: e.Stat}, err: e.Err, cost: entryOverhead}
+	k := &znodeInfo{Znode: dump.Znode{Path: path, Kind: e.Kind, ACL: e.ACL, Stat: e.Stat}, err: e.Err, cost: entryOverhead}
 	if len(e.Names) == 0 {
 		return k, nil
 	}
