@@ -135,6 +135,9 @@ func run() (status int) {
 		locks.Fence(session, opts.GoOn && !interactive)
 	}
 	log := undoLog(opts, interactive)
+	if sandbox != nil && !sandbox.Joined() {
+		log.Ending = sandbox.Addr
+	}
 	cfg := shell.Config{
 		Session: session, Commands: commandTable(log, locks, guide, sandbox), AfterLine: guide.AfterLine,
 		Locks: locks, Format: opts.Format, Version: versionText(),

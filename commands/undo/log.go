@@ -26,6 +26,9 @@ type Log struct {
 	// Again is the shell command that undoes operations of this program, split into words. It is
 	// empty at the prompt of zksh, where the user can type undo.
 	Again []string
+	// Ending is the address of the sandbox that ends with this program, or empty if there is none.
+	// A single command saves nothing that it destroys there, because nobody could undo it.
+	Ending string
 }
 
 // Saver returns a Saver that saves operations in this log.

@@ -1,6 +1,7 @@
 package undo
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,6 +27,14 @@ func (l Log) Summary() *Summary {
 	recording := &recordingBackend{backend: k.backend}
 	k.backend = recording
 	return &Summary{k, l, recording}
+}
+
+// SaveAndRun implements commands.Saver.
+func (s *Summary) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+	if s.log.Ending != "" && slices.Equal(env.Session.Servers().Hosts, []string{s.log.Ending}) {
+		return destroy(ctx, l.Version)
+	}
+	return s.Saver.SaveAndRun(ctx, env, l, destroy)
 }
 
 // Text returns a remark on what was saved and how to undo it, or an empty string if nothing was

@@ -245,3 +245,19 @@ func TestLoadedSandboxKeepsToItself(t *testing.T) {
 		t.Errorf("the history is\n%s", lines)
 	}
 }
+
+// A single command saves nothing that it destroys in the sandbox, because nobody could undo it. It
+// saves what it destroys on a server.
+func TestUndoOfACommandInALoadedSandbox(t *testing.T) {
+	t.Parallel()
+	file, server := exported(t), zktest.Sandbox(t, sandbox.Options{}).Addr()
+	runLinesAt(t, server, "create /app old")
+	c := openConsole(t, "--sandbox", "--load", file, "deleteall", "/app")
+	c.wantStatus(0)
+	if shown := c.shown(); shown != "" {
+		t.Errorf("the terminal shows %q", shown)
+	}
+	c = openConsole(t, "--sandbox", "--load", file, "cp", "--overwrite", "/app", server+":/app")
+	c.expect(regexp.QuoteMeta("zksh --server " + server + " undo"))
+	c.wantStatus(0)
+}
