@@ -56,7 +56,7 @@ func TestClusterInteractive(t *testing.T) {
 	s.line("n")
 	s.want(`\(CONNECTED\) 5\]$`)
 	s.keys("C-l")
-	s.line("time deleteall /x")
+	s.line("deleteall /x | cat")
 	s.want(`^delete /x, .* on @live\? \[y/N\]$`)
 	s.line("n")
 	s.want(`\(CONNECTED\) 6\]$`)

@@ -60,7 +60,7 @@ func (r *realm) ticketEndsSoon(t *testing.T) {
 		cmd.Env = append(homeEnv(dir), "KRB5_CONFIG="+r.kdc.Conf, "KRB5CCNAME="+r.kdc.Kinit("alice", "-l", lifetime))
 		c := startConsole(t, dir, cmd)
 		c.expect(connected)
-		c.run("ls /", `\[zookeeper\]`)
+		c.run("ls /", `zookeeper\]`)
 		c.run("ls /zookeeper", `\[config, quota\]`)
 		c.typeIn("quit\r")
 		c.wantStatus(0)
