@@ -60,7 +60,7 @@ func TestWindowsAgree(t *testing.T) {
 }
 
 // answeredOnce checks that each line has one answer, up to a lock that could not be acquired,
-// which ends the script.
+// which ends the script. A transaction that is open at the end has an answer of its own.
 func answeredOnce(t rapid.TB, script string, got scriptResult) {
 	lines := 0
 	for line := range strings.Lines(script) {
@@ -69,6 +69,9 @@ func answeredOnce(t rapid.TB, script string, got scriptResult) {
 		}
 	}
 	list := answers(t, got.out)
+	if n := len(list) - 1; n >= 0 && strings.HasPrefix(fmt.Sprint(field(list[n], "error")), "the transaction that began on line") {
+		list = list[:n] // redo can begin a transaction that nothing ends
+	}
 	ended := len(list) > 0 && len(list) < lines && field(list[len(list)-1], "error") != nil &&
 		strings.HasSuffix(fmt.Sprint(field(list[len(list)-1], "command")), "lock")
 	if len(list) != lines && !ended {
