@@ -78,6 +78,28 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 	return nodes, nil
 }
 
+// Stats implements queue.Ensemble.
+func (e ensemble) Stats(ctx context.Context, paths []string) ([]*zk.Stat, error) {
+	p, err := e.s.Pipe(ctx, paths[0])
+	if err != nil {
+		return nil, err
+	}
+	stats := make([]*zk.Stat, 0, len(paths))
+	err = pipeline(ctx, p, paths, zkconn.Exists, func(stat *zk.Stat, err error) error {
+		switch {
+		case errors.Is(err, zkconn.NoNode):
+			stat = nil
+		case errors.Is(err, zkconn.NoAuth):
+			stat = &zk.Stat{} // the znode exists, although newer servers do not return its Stat
+		case err != nil:
+			return err
+		}
+		stats = append(stats, stat)
+		return nil
+	})
+	return stats, err
+}
+
 func readInBatches(ctx context.Context, p *zkconn.Pipe, paths []string, add func(zkconn.Node, error) error) error {
 	var asked []*zkconn.Pending[[]zkconn.Reading]
 	for some := range slices.Chunk(paths, readBatch) {

@@ -61,7 +61,7 @@ func checkSelfDeadlock(ctx context.Context, env *commands.Env, k kind, dir strin
 	}
 	ctx, cancel := context.WithTimeout(ctx, env.Session.Info().Patience)
 	defer cancel()
-	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
+	q, err := queue.ReadKnown(ctx, ensemble{env.Session}, dir)
 	if err != nil {
 		return nil
 	}

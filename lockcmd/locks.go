@@ -20,9 +20,11 @@ func (t *Table) locksCommand() *commands.Command {
 		Summary: "show who holds a lock and who waits for it",
 		Help: "Without a path, locks lists the locks that this shell holds or waits for. With a path, it shows the queue of " +
 			"the lock at that path, no matter which client created it: the holder and the clients that wait (STATE), and " +
-			"the data that each client left about itself (WHO). The exit status is 75 if a client holds the lock, and 0 if the " +
-			"lock is free. If a contender is an orphan (its session no longer exists, but its znode does), locks says so after " +
+			"the data that each client left about itself (WHO). The exit status is 0 if the lock is certainly free, and 75 " +
+			"otherwise. If a contender is an orphan (its session no longer exists, but its znode does), locks says so after " +
 			"checking twice, 2 s apart, and prints the command that removes the znode.\n\n" +
+			"Some clients use a single ephemeral znode as a lock; its session holds the lock. STATE is unknown if the path " +
+			"has only ephemeral sequential children with names that zksh does not know.\n\n" +
 			wholeHelp,
 		Limits: []string{
 			"-R sees sessions, not threads, so two threads of a Curator client can look like a deadlock.",
@@ -124,7 +126,8 @@ func (l lockRows) FitText(w io.Writer, columns int) error {
 }
 
 // showQueue runs the command locks with a path: it shows who holds the lock and who waits for
-// it. If the lock is not free, it returns a StatusError without a message. With quiet, it prints
+// it. Unless the lock is certainly
+// free, it returns a StatusError without a message. With quiet, it prints
 // nothing, and the exit status is the only result.
 func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) error {
 	read := queue.LookTwice

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
@@ -34,6 +35,9 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := checkKnown(q); err != nil {
+		return err
+	}
 	which := q.Holders()
 	if len(args) > 1 {
 		which = args[1:]
@@ -54,6 +58,20 @@ func revoke(ctx context.Context, env *commands.Env, args []string) error {
 			dir, c.Owner, commands.Quote(c.Owner), dir)
 	}
 	return requestRelease(ctx, env, node)
+}
+
+// checkKnown returns an error if q is a lock of an unknown recipe.
+func checkKnown(q *queue.Queue) error {
+	i := slices.IndexFunc(q.Contenders, func(c *queue.Contender) bool { return !c.Known() })
+	if i < 0 {
+		return nil
+	}
+	znode := q.Contenders[i].Node
+	if !strings.HasPrefix(znode, "/") {
+		znode = path.Join(q.Path, znode)
+	}
+	return fmt.Errorf("%s is not a lock of a recipe that zksh knows, so only its own client can release it; "+
+		"to remove the znode, run: delete %s", q.Path, commands.Quote(znode))
 }
 
 // requestRelease asks the owner of the znode node to release its lock, by writing a request into

@@ -130,7 +130,7 @@ func mismatch(format string, args ...any) error { return recipeError{fmt.Errorf(
 // readQueue reads the queue at dir. It continues after a lost connection.
 func readQueue(ctx context.Context, env *commands.Env, dir string) (*queue.Queue, error) {
 	for {
-		q, err := queue.Read(ctx, ensemble{env.Session}, dir)
+		q, err := queue.ReadKnown(ctx, ensemble{env.Session}, dir)
 		if !errors.Is(err, zkconn.ConnectionLoss) || ctx.Err() != nil {
 			return q, err
 		}

@@ -170,6 +170,9 @@ func (t *Table) force(ctx context.Context, env *commands.Env, dir, which string)
 	if err != nil {
 		return err
 	}
+	if err := checkKnown(q); err != nil {
+		return err
+	}
 	node, err := q.Find(which)
 	if err != nil {
 		return err

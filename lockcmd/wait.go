@@ -108,7 +108,7 @@ func heldBy(who string) string { return "held by " + strings.TrimPrefix(who, "ow
 func describeHolder(env *commands.Env, dir, ahead string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	q, err := queue.Read(ctx, ensemble{env.Session}, dir)
+	q, err := queue.ReadKnown(ctx, ensemble{env.Session}, dir)
 	if err != nil {
 		return ""
 	}

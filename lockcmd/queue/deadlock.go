@@ -83,6 +83,9 @@ func describe(cycle []edge, subject, verb string) string {
 // removal returns the zksh command that removes the contender c from the queue, by deleting its
 // znode.
 func (q *Queue) removal(c *Contender) string {
+	if !c.Known() {
+		return "delete " + quoteWord(c.node.path)
+	}
 	return "unlock --force " + quoteWord(path.Base(c.node.path)) + " " + quoteWord(q.Path)
 }
 

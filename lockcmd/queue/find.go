@@ -16,7 +16,7 @@ import (
 // contender at that place had left, Find could return another one.
 func (q *Queue) Find(text string) (string, error) {
 	isPath := strings.Contains(text, "/")
-	if isPath && !strings.HasPrefix(text, strings.TrimSuffix(q.Path, "/")+"/") {
+	if isPath && text != q.Path && !strings.HasPrefix(text, strings.TrimSuffix(q.Path, "/")+"/") {
 		return "", fmt.Errorf("%s is not below %s", text, q.Path)
 	}
 	whole := isPath || strings.Trim(text, "0123456789") == ""

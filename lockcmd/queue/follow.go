@@ -52,7 +52,7 @@ func Follow(e WatchableEnsemble, path string) *Follower {
 // znodes of known waiters again. It does read those of the holders, whose data changes when
 // another client asks for the lock.
 func (f *Follower) Update(ctx context.Context) ([]Change, error) {
-	c, err := f.reader.read(ctx, f.path)
+	c, err := f.reader.readAll(ctx, f.path)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,11 @@ func (q *Queue) waiters() int { return len(q.Contenders) - len(q.holders()) }
 
 // title returns a one-line summary, such as "/lock: 1 hold, 3 wait".
 func (q *Queue) title() string {
-	if q.Free() {
+	switch {
+	case q.Free():
 		return q.Path + ": free"
+	case q.State == unknown:
+		return q.Path + ": unknown"
 	}
 	return fmt.Sprintf("%s: %d hold, %d wait", q.Path, len(q.holders()), q.waiters())
 }

@@ -105,6 +105,14 @@ func (f *fakeEnsemble) Nodes(_ context.Context, paths []string) (nodes []Node, e
 	return nodes, f.err
 }
 
+// Stats implements Ensemble.
+func (f *fakeEnsemble) Stats(_ context.Context, paths []string) (stats []*zk.Stat, err error) {
+	for _, p := range paths {
+		stats = append(stats, f.znodes[p].Stat)
+	}
+	return stats, f.err
+}
+
 // Sync implements Ensemble.
 func (f *fakeEnsemble) Sync(context.Context, string) error {
 	f.mu.Lock()

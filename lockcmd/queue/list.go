@@ -32,6 +32,12 @@ func (q *Queue) Remarks() []string {
 		if n > maxIgnored {
 			text += fmt.Sprintf(" and %d more", n-maxIgnored)
 		}
+		if q.strangers > 0 {
+			text += fmt.Sprintf("; ephemeral znodes of an unknown recipe among them: %d", q.strangers)
+		}
+		lines = append(lines, render.Safe(text))
+	}
+	if text := q.unknownRemark(); text != "" {
 		lines = append(lines, render.Safe(text))
 	}
 	if q.NoClients != "" {
@@ -107,6 +113,9 @@ func (q *Queue) lines(columns int) []string {
 	g := q.Table()
 	if columns > 0 {
 		g = q.fit(g, columns-1)
+	}
+	if q.State == unknown {
+		return append([]string{unknownTitle(len(q.Contenders))}, g.Lines()...)
 	}
 	return g.Lines()
 }

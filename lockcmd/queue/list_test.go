@@ -35,10 +35,10 @@ func TestFit(t *testing.T) {
 	q := newTestQueue(t)
 	for columns, want := range map[int][2]string{
 		20:  {"holds", "waits"},
-		40:  {"ann@web1.", "李@web2"},
-		60:  {"write  holds  0s   ann@web1.example.org", "read   waits  0s   李@web2 pid 47: 每夜"},
-		80:  {"ann@web1.example.org pid 4711: nightly", "李@web2 pid 47: 每夜備份所有的資料庫"},
-		100: {"nightly backup of all", "每夜備份所有的資料庫"},
+		40:  {"nightly b…", "每夜備份"},
+		60:  {"write  holds  0s   nightly backup of all", "read   waits  0s   每夜備份所有的資料庫"},
+		80:  {"nightly backup of all (ann@web1.example.or…", "每夜備份所有的資料庫 (李@web2 pid 47)"},
+		100: {"nightly backup of all (ann@web1.example.org pid 4711)", "每夜備份所有的資料庫"},
 		200: {"nightly backup of all", "每夜備份所有的資料庫"},
 	} {
 		var b strings.Builder

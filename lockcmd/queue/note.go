@@ -70,18 +70,21 @@ func parseNote(data []byte) (n note, ok bool) {
 // valid reports whether n was parsed from a note that zksh wrote, rather than from other JSON.
 func (n note) valid() bool { return n.Host != "" && n.PID > 0 }
 
-// String returns a one-line description of the process, such as "user@host pid 12: text".
+// String returns a one-line description of the process, such as "text (user@host pid 12)". The
+// text comes first, because it is what the people who wait understand.
 func (n note) String() string {
 	s := n.Host
 	if n.User != "" {
 		s = n.User + "@" + s
 	}
 	s += " pid " + strconv.Itoa(n.PID)
-	if n.Owner != "" {
-		s = "owner " + n.Owner + " (" + s + ")"
-	}
-	if n.Note != "" {
-		s += ": " + n.Note
+	switch {
+	case n.Owner != "" && n.Note != "":
+		return fmt.Sprintf("owner %s: %s (%s)", n.Owner, n.Note, s)
+	case n.Owner != "":
+		return fmt.Sprintf("owner %s (%s)", n.Owner, s)
+	case n.Note != "":
+		return fmt.Sprintf("%s (%s)", n.Note, s)
 	}
 	return s
 }

@@ -27,10 +27,10 @@ func TestOwnerInQueue(t *testing.T) {
 		node, owner string // znode and the owner in its note
 		want        Contender
 	}{
-		"holds":         {ownedName, "web-1", Contender{Owner: "web-1", Persistent: true, Who: "owned by web-1 ("}},
-		"another note":  {ownedName, "web-2", Contender{Owner: "unknown", Persistent: true, Who: "owned by web-2 ("}},
-		"no owner":      {uuid + "-lock-0000000003", "web-1", Contender{Persistent: true, Who: "owner web-1 ("}},
-		"waiting owner": {"_c_c4719afa-76fa-8448-8000-000000276b05-lock-0000000003", "web-1", Contender{Owner: "web-1", Persistent: true, Who: "owner web-1 ("}},
+		"holds":         {ownedName, "web-1", Contender{Owner: "web-1", Persistent: true, Who: "owned by web-1: kernel ("}},
+		"another note":  {ownedName, "web-2", Contender{Owner: "unknown", Persistent: true, Who: "owned by web-2: kernel ("}},
+		"no owner":      {uuid + "-lock-0000000003", "web-1", Contender{Persistent: true, Who: "owner web-1: kernel ("}},
+		"waiting owner": {"_c_c4719afa-76fa-8448-8000-000000276b05-lock-0000000003", "web-1", Contender{Owner: "web-1", Persistent: true, Who: "owner web-1: kernel ("}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFakeEnsemble()

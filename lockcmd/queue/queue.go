@@ -29,16 +29,24 @@ const (
 	waits = "waits"
 )
 
+// States of a queue, besides unknown.
+const (
+	held = "held"
+	free = "free"
+)
+
 // A Queue contains the clients that hold the lock at one path, and those that wait for it.
 type Queue struct {
 	Path       string       `json:"path"`
 	Missing    bool         `json:"missing,omitempty"`   // true if there is no znode at Path
-	State      string       `json:"state"`               // "held" or "free"
+	State      string       `json:"state"`               // "held", "free" or "unknown"
 	MaxLeases  int          `json:"maxLeases,omitempty"` // number of leases of a semaphore; 0 if unknown
 	Contenders []*Contender `json:"contenders"`          // holders and waiters, in order of arrival
 	Ignored    []string     `json:"ignored,omitempty"`   // children that are not contenders
 	Warnings   []string     `json:"warnings,omitempty"`
 	NoClients  string       `json:"noClients,omitempty"` // why client addresses are missing
+
+	strangers int // number of ignored children that are ephemeral and sequential
 }
 
 // A Contender is one client that holds the lock or waits for it.
@@ -46,7 +54,7 @@ type Contender struct {
 	Place   int         `json:"place"` // position in the queue, from 1
 	Kind    string      `json:"kind"`  // name of the lock recipe, such as "Curator mutex"
 	Mode    zklock.Mode `json:"mode"`
-	State   string      `json:"state"`            // "holds" or "waits"
+	State   string      `json:"state"`            // "holds", "waits" or "unknown"
 	Session string      `json:"session"`          // hexadecimal session id, or empty if the znode is not ephemeral
 	Client  string      `json:"client,omitempty"` // address of the client, or "no connection"
 	Since   string      `json:"since,omitempty"`  // creation time of the znode, RFC 3339 in UTC
@@ -125,8 +133,11 @@ func (c *Contender) modeName() string {
 			return w
 		}
 	}
-	if c.Mode == zklock.Shared {
+	switch c.Mode {
+	case zklock.Shared:
 		return "read"
+	case "": // the recipe is unknown
+		return ""
 	}
 	return "lock"
 }
@@ -134,7 +145,19 @@ func (c *Contender) modeName() string {
 // newQueue returns the queue of the lock at path. c contains the znodes that were read below
 // path.
 func newQueue(path string, c contents) *Queue {
-	q := &Queue{Path: path, Missing: c.missing, State: "free", MaxLeases: c.maxLeases, Ignored: c.ignored, Contenders: []*Contender{}}
+	q := &Queue{Path: path, Missing: c.missing, State: free, Ignored: c.ignored, Contenders: []*Contender{}}
+	q.addKnown(c)
+	q.addUnknown(c)
+	for i, c := range q.Contenders {
+		c.Place = i + 1
+	}
+	q.Warnings = append(warnings(q.Contenders), leaseWarnings(q.Contenders)...)
+	return q
+}
+
+// addKnown adds the contenders of known recipes.
+func (q *Queue) addKnown(c contents) {
+	q.MaxLeases = c.maxLeases
 	switch {
 	case len(c.leases)+len(c.guard) == 0:
 		q.Contenders = append(q.Contenders, contenders(c.nodes)...)
@@ -144,15 +167,12 @@ func newQueue(path string, c contents) *Queue {
 		q.MaxLeases = recordedLeases(c.leases, c.guard)
 		q.Contenders = append(contenders(c.nodes), semaphore(c.leases, c.guard, q.MaxLeases)...)
 	}
-	for i, c := range q.Contenders {
-		c.Place = i + 1
-		q.State = "held"
+	if len(q.Contenders) > 0 {
+		q.State = held
 	}
-	q.Warnings = append(warnings(q.Contenders), leaseWarnings(q.Contenders)...)
-	return q
 }
 
-// Free reports whether no client holds the lock or waits for it.
+// Free reports whether zksh is sure that no client holds the lock or waits for it.
 func (q *Queue) Free() bool { return len(q.Contenders) == 0 }
 
 // Holders returns the znode name of each client that holds the lock.

@@ -21,6 +21,8 @@ type znodeReader interface {
 	// Nodes reads the znodes at paths with pipelined requests. The result has the same order as
 	// paths.
 	Nodes(ctx context.Context, paths []string) ([]Node, error)
+	// Stats is like Nodes, but returns only the Stats. See Node.Stat.
+	Stats(ctx context.Context, paths []string) ([]*zk.Stat, error)
 }
 
 // An Ensemble is a client of an ensemble that can also query each of its servers individually.
@@ -57,11 +59,24 @@ type contents struct {
 	kazoo     bool     // nodes contains leases of a kazoo semaphore
 	maxLeases int      // number of leases of a kazoo semaphore; 0 if unknown
 	missing   bool     // whether the path does not exist
+	childless bool     // whether the path exists and has no children
+	single    *node    // the znode at the path itself, if it is ephemeral
+	strangers []*node  // ignored children that are ephemeral and sequential
 }
 
 // Read reads the queue of the lock at path. If the path does not exist, the lock is free. The
 // result does not contain the addresses of the clients; use Look for these.
 func Read(ctx context.Context, e Ensemble, path string) (*Queue, error) {
+	c, err := (&reader{e: e}).readAll(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	return newQueue(path, c), nil
+}
+
+// ReadKnown is like Read, but ignores everything that belongs to no known recipe, which saves a
+// request. A lock of this program waits only for contenders of known recipes.
+func ReadKnown(ctx context.Context, e Ensemble, path string) (*Queue, error) {
 	c, err := (&reader{e: e}).read(ctx, path)
 	if err != nil {
 		return nil, err
@@ -76,6 +91,15 @@ type reader struct {
 	found map[string]*node // znodes that the current call of read has found, by path
 }
 
+// readAll reads the contenders at dir, and what may be a lock of an unknown recipe.
+func (r *reader) readAll(ctx context.Context, dir string) (c contents, err error) {
+	if c, err = r.read(ctx, dir); err != nil {
+		return c, err
+	}
+	return c, r.readUnknown(ctx, dir, &c)
+}
+
+// read reads the contenders of known recipes at dir.
 func (r *reader) read(ctx context.Context, dir string) (c contents, err error) {
 	r.found = map[string]*node{}
 	if c, err = r.readChildren(ctx, dir); err != nil {
@@ -139,6 +163,7 @@ func (r *reader) readChildren(ctx context.Context, dir string) (c contents, err 
 	if err != nil {
 		return c, err
 	}
+	c.childless = len(names) == 0
 	var unread []*node
 	var paths []string // paths of the unread znodes
 	for _, name := range names {
