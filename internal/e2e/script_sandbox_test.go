@@ -24,12 +24,12 @@ var realOnly = map[string]struct{ line, why string }{
 	"restart":  {"server S", "the sandbox keeps nothing over a restart"},
 }
 
-var allVersions = flag.Bool("versions", false, "the sandbox answers as every version, not only as the oldest and the default one; "+
-	"set by make full")
+var allVersions = flag.Bool("versions", false, "run all scripts with the sandbox as every version; set by make full")
 
-// TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox, as each ZooKeeper
-// version that it emulates. As the default version, its answers must be the same as the real
-// server's; as another version, they must match what the scripts expect of that version.
+// TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox. As the default
+// version, its answers must be the same as the real server's. As the oldest version, they must
+// match what the scripts expect of it. By default, only the scripts that depend on the version
+// run with the oldest. With -versions, all scripts run with every version that it emulates.
 func TestScriptsOnSandbox(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
@@ -37,8 +37,12 @@ func TestScriptsOnSandbox(t *testing.T) {
 	}
 	dir := sandboxScripts(t)
 	for i, as := range sandbox.Versions() {
-		if !*allVersions && i > 0 && as != sandbox.DefaultVersion {
-			continue
+		dir := dir
+		if !*allVersions && as != sandbox.DefaultVersion {
+			if i > 0 {
+				continue
+			}
+			dir = scriptsWith(t, dir, "[before:")
 		}
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +118,19 @@ func sandboxScripts(t *testing.T) string {
 		t.Errorf("realOnly names %d scripts, of which %d exist", len(realOnly), cut)
 	}
 	return dir
+}
+
+// scriptsWith returns a directory with copies of the scripts in dir that contain text.
+func scriptsWith(t *testing.T, dir, text string) string {
+	some := t.TempDir()
+	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
+	zktest.Must(t, err)
+	for _, file := range files {
+		if script := readFile(t, file); strings.Contains(script, text) {
+			zktest.Must(t, os.WriteFile(filepath.Join(some, filepath.Base(file)), []byte(script), 0o600))
+		}
+	}
+	return some
 }
 
 // A scriptBox is a sandbox that serves as a scriptServer.
