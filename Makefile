@@ -23,26 +23,31 @@ GORELEASER  = github.com/goreleaser/goreleaser/v2@v2.15.1
 # With -trimpath, all clones of the repository share the build cache.
 export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
-# RACE runs tests under the race detector. It skips the tests in ALONE, which would take ten
-# times as long, because one goroutine does all the work, or because they start the program a
-# thousand times. PLAIN runs these tests without the race detector, and TestDeepAndWide, which
-# then uses a larger tree. It also runs TestRoundsModel, which is not built for the race
-# detector. The target full runs TestScripts and TestDiff under it.
-#
-# LONG lists the packages whose tests mostly wait for sessions to expire. They run at the same
-# time as the other packages and leave the processor to them.
+# Each test runs once in the target test, with one of these:
+#   - PLAIN, without the race detector, for the packages in PROGRAMS. Their tests mostly start
+#     programs, such as zksh, or do everything in one goroutine. The target full runs them under
+#     the race detector, which also takes a zksh with the race detector, and needs minutes.
+#   - RACE, under the race detector, for all other packages. LONG lists those whose tests mostly
+#     wait for sessions to expire. They run first, beside the others.
+#   - SINGLE, without the race detector, for the tests in ALONE of the packages of RACE. One
+#     goroutine does all their work, so the race detector would only make them ten times slower.
+#     SINGLE also runs TestRoundsModel, which is not built for the race detector, and
+#     TestDeepAndWide, which then uses a larger tree.
 #
 # -count=1: some tests run go build, and a cached test result would ignore changes of its input.
 # -vet=off: the target lint runs go vet.
 # GORACE: by default, every test program built with -race sleeps for a second before it exits.
-RACE        = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -p 2 -timeout 20m -skip '$(ALONE)'
-LONG        = ./internal/e2e ./lockcmd/zklock ./lockcmd/demo ./lockcmd ./internal/interop ./commands/transfer ./commands/undo
-PLAIN       = go test -count=1 -vet=off -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
-              ./internal/e2e ./lockcmd/zklock ./internal/sandbox/difftest ./internal/dump ./internal/zktree
-ALONE       = ^(TestHostileServersFillNoMemory|TestHostileFilesFillNoMemory|TestHostileLogsFillNoMemory|TestScripts|TestScriptsOnSandbox|TestSmallFilesThatStandForMuch|TestLog|TestDiff)$$
+PROGRAMS    = ./internal/e2e ./internal/interop ./internal/sandbox/difftest ./internal/replay ./internal/archtest
+LONG        = ./lockcmd/demo ./lockcmd/zklock ./commands/transfer ./lockcmd ./commands/undo
+ALONE       = ^(TestSmallFilesThatStandForMuch|TestSmallFilesFillNoDisk|TestLog)$$
+WITHRACE    = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -timeout 20m
+PLAIN       = go test -count=1 -vet=off -p 2 -timeout 20m $(PROGRAMS)
+RACE        = $(WITHRACE) -p 3 -skip '$(ALONE)' $(LONG)
+SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
+              ./lockcmd/zklock ./internal/dump ./internal/zktree
 
 .DEFAULT_GOAL := help
-.PHONY: build dist run deps check short scripts test long rest full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
+.PHONY: build dist run deps check short scripts test plain race single full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -64,34 +69,38 @@ check: ## run lint, the tests with -short, and the scripts on the sandbox, witho
 	@$(MAKE) --no-print-directory -j3 lint short scripts
 
 short: # -p 8: most of these tests wait
-	go test -short -count=1 -vet=off -p 8 -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG))") ./lockcmd
+	go test -short -count=1 -vet=off -p 8 -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG) ./internal/e2e ./internal/interop)") ./lockcmd
 
 scripts:
 	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
 
-test: deps ## run deps, lint and every test
-	@$(MAKE) --no-print-directory lint long rest # one after another, because many tests measure time or wait for it
+# -k: run all of them, even if one fails, and fail at the end.
+# -j2: one of the two jobs is always race, whose tests mostly wait.
+test: deps ## run deps, lint and every test, even if some fail
+	@$(MAKE) --no-print-directory -k -j2 race lint plain single
 
-long:
-	$(RACE) $(LONG)
-
-rest:
+plain:
 	$(PLAIN)
-	others=$$(go list ./... | grep -vxF "$$(go list $(LONG))") && $(RACE) $$others
 
-full: deps ## run the long tests at full size, and TestScripts and TestDiff under the race detector, and build release files; takes minutes
+race:
+	others=$$(go list ./... | grep -vxF "$$(go list $(LONG) $(PROGRAMS))") && $(RACE) $$others
+
+single:
+	$(SINGLE)
+
+full: deps ## run the long tests at full size, and those in PROGRAMS under the race detector, and build release files; takes half an hour
 	go test -count=1 -timeout 30m -run '^(TestRelease|TestGoInstall)$$' ./internal/e2e -release $(GORELEASER)
 	go run ./internal/bench -quick
 	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
 	go test -count=1 -timeout 20m -parallel 16 -run '^TestRandomKeys$$' ./shell/line -keys 20000
-	go test -race -count=1 -timeout 20m -run '^TestScripts$$' ./internal/e2e
-	go test -race -count=1 -timeout 20m -run '^TestDiff$$' ./internal/sandbox/difftest
-	go test -race -count=1 -timeout 20m -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
-	go test -race -count=1 -timeout 20m -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
+	$(WITHRACE) -timeout 60m -p 2 -skip '^(TestScriptsOnSandbox|TestFence|TestChaos|TestLocks)$$' ./internal/e2e ./internal/interop ./internal/replay
+	$(WITHRACE) ./internal/sandbox/difftest -seeds 4
+	$(WITHRACE) -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
+	$(WITHRACE) -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
 	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
 
 soak: deps ## run every test RUNS times while every core is busy; fails if any run fails
-	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j2 long rest
+	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j3 race plain single
 
 lint: ## run gofmt, go vet and staticcheck, and check that go.mod is tidy
 	@unformatted=$$(gofmt -l .) && { test -z "$$unformatted" || { echo "gofmt -w these:" $$unformatted; exit 1; }; }
