@@ -105,13 +105,19 @@ type remote struct {
 	kept bool // the connection stays open when serve returns
 }
 
-// body reads a frame and returns its body.
+// body reads a frame and returns its body. It never answers a four-letter command, whose letters
+// would be the length of a frame of more than a gigabyte.
 func (p *remote) body() ([]byte, bool) {
 	var head [4]byte
 	if _, err := io.ReadFull(p, head[:]); err != nil {
 		return nil, false
 	}
-	body := make([]byte, jute.NewDecoder(head[:]).Int())
+	length := jute.NewDecoder(head[:]).Int()
+	if length > 1<<30 {
+		_, _ = io.Copy(io.Discard, p) // fails only when the client closes the connection
+		return nil, false
+	}
+	body := make([]byte, length)
 	_, err := io.ReadFull(p, body)
 	return body, err == nil
 }
