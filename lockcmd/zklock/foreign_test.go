@@ -310,7 +310,7 @@ func TestVanishingContainers(t *testing.T) {
 	defer s.finish()
 	a, b := s.simpleActor(), s.simpleActor()
 	firsts := 0
-	for i := range 1000 {
+	for i := range 300 {
 		l := []*actor{a, b}[i%2]
 		lease := l.take(zklock.Exclusive)
 		if n, _ := zklock.ParseName(lease.Node()[len(s.path)+1:]); n.Number == 0 {

@@ -247,7 +247,11 @@ func TestRoundsModelLimits(t *testing.T) {
 		t.Skip("NOT TESTED: it takes long")
 	}
 	pause := func(s *setting) { s.pauses, s.syncLimit, s.promptLinks, s.promptClient = 1, 2, true, true }
-	checkModel(t, with("the leader pauses, a lock on an old connection", func(s *setting) { pause(s); s.oldConnection = true }), false)
+	checkModel(t, with("the leader pauses, a lock on an old connection", func(s *setting) {
+		pause(s)
+		s.oldConnection = true
+		s.timeout, s.tick = 8, 4 // units twice as long have a tenth of the states, and show it as well
+	}), false)
 	checkModel(t, with("the leader's loop late, a lock on an old connection", func(s *setting) { s.oldConnection, s.loopDelay, s.promptLinks, s.promptClient = true, 1, true, true }), false)
 	checkModel(t, with("the leader pauses, its loop comes late afterwards", func(s *setting) { pause(s); s.loopDelay = 2 }), false)
 	checkModel(t, with("the leader pauses twice", func(s *setting) { pause(s); s.pauses = 2 }), false)
