@@ -23,28 +23,31 @@ GORELEASER  = github.com/goreleaser/goreleaser/v2@v2.15.1
 # With -trimpath, all clones of the repository share the build cache.
 export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 
-# Each test runs once in the target test, with one of these:
-#   - PLAIN, without the race detector, for the packages in PROGRAMS. Their tests mostly start
-#     programs, such as zksh, or do everything in one goroutine. The target full runs them under
-#     the race detector, which also takes a zksh with the race detector, and needs minutes.
-#   - RACE, under the race detector, for all other packages. LONG lists those whose tests mostly
-#     wait for sessions to expire. They run first, beside the others.
-#   - SINGLE, without the race detector, for the tests in ALONE of the packages of RACE. One
-#     goroutine does all their work, so the race detector would only make them ten times slower.
-#     SINGLE also runs TestRoundsModel, which is not built for the race detector, and
-#     TestDeepAndWide, which then uses a larger tree.
+# The target test runs each test once, in one of three ways:
+#   - PLAIN runs the packages in PROGRAMS without the race detector. Their tests start programs,
+#     mostly zksh, which would take several times the processor time under it. The target full
+#     runs them under the race detector, with a zksh that is also built with it. archtest has only
+#     one goroutine.
+#   - RACE runs all other packages under the race detector. LONG lists those whose tests mostly
+#     wait for sessions to expire. They come first, so that others run while they wait.
+#   - SINGLE runs the tests in ALONE, which belong to packages of RACE, without the race detector.
+#     They process so much data that they would take ten times as long under it. The target full
+#     runs those in HEAVY, in which several goroutines work, under the race detector. SINGLE also
+#     runs TestRoundsModel, which is not built for the race detector, and TestDeepAndWide, which
+#     then uses a larger tree.
 #
 # -count=1: some tests run go build, and a cached test result would ignore changes of its input.
 # -vet=off: the target lint runs go vet.
 # GORACE: by default, every test program built with -race sleeps for a second before it exits.
 PROGRAMS    = ./internal/e2e ./internal/interop ./internal/sandbox/difftest ./internal/replay ./internal/archtest
 LONG        = ./lockcmd/demo ./lockcmd/zklock ./commands/transfer ./lockcmd ./commands/undo
-ALONE       = ^(TestSmallFilesThatStandForMuch|TestSmallFilesFillNoDisk|TestLog)$$
+HEAVY       = TestEndlessTree|TestLargeTrees|TestLineTooLong|TestQuotedLineTooLong|TestRepliesOverMemoryLimit|TestTooManyWatchedEvents
+ALONE       = ^(TestSmallFilesThatStandForMuch|TestSmallFilesFillNoDisk|TestLog|$(HEAVY))$$
 WITHRACE    = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -timeout 20m
 PLAIN       = go test -count=1 -vet=off -p 2 -timeout 20m $(PROGRAMS)
-RACE        = $(WITHRACE) -p 3 -skip '$(ALONE)' $(LONG)
+RACE        = $(WITHRACE) -p 4 -skip '$(ALONE)' $(LONG)
 SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
-              ./lockcmd/zklock ./internal/dump ./internal/zktree
+              ./lockcmd/zklock ./internal/dump ./internal/zktree ./internal/zkconn ./shell/batch
 
 .DEFAULT_GOAL := help
 .PHONY: build dist run deps check short scripts test plain race single full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
@@ -95,6 +98,7 @@ full: deps ## run the long tests at full size, and those in PROGRAMS under the r
 	go test -count=1 -timeout 20m -parallel 16 -run '^TestRandomKeys$$' ./shell/line -keys 20000
 	$(WITHRACE) -timeout 60m -p 2 -skip '^(TestScriptsOnSandbox|TestFence|TestChaos|TestLocks)$$' ./internal/e2e ./internal/interop ./internal/replay
 	$(WITHRACE) ./internal/sandbox/difftest -seeds 4
+	$(WITHRACE) -run '^($(HEAVY))$$' ./internal/zktree ./internal/zkconn ./shell/batch
 	$(WITHRACE) -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	$(WITHRACE) -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
 	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
