@@ -202,6 +202,10 @@ func (l *link) checkRequest(p chunk) bool {
 		return true
 	}
 	if t := l.p.countRequest(int32(binary.BigEndian.Uint32(p.header[4:]))); t != nil {
+		if t.do != nil {
+			t.do()
+			return true
+		}
 		l.mu.Lock()
 		l.trap, l.trapXid = t, int32(binary.BigEndian.Uint32(p.header))
 		l.mu.Unlock()

@@ -48,6 +48,7 @@ type trap struct {
 	skip   int           // number of matching requests to ignore before the trap is sprung
 	before bool          // whether to cut before the request is forwarded, instead of when its reply arrives
 	refuse bool          // whether to refuse new connections once the trap has been sprung
+	do     func()        // called before the request is forwarded, instead of cutting the connection; nil to cut it
 	cut    chan struct{} // closed once the connection has been cut
 }
 
@@ -183,6 +184,12 @@ func (p *Proxy) CutBeforeSkipping(opcode int32, skip int) <-chan struct{} {
 // proxy begins to refuse new ones, until Refuse(false) is called.
 func (p *Proxy) CutAfterAndRefuse(opcode int32, skip int) <-chan struct{} {
 	return p.set(&trap{opcode: opcode, skip: skip, refuse: true})
+}
+
+// CallBefore calls do before it forwards a request with the given opcode to the server. It ignores
+// the first skip requests with the opcode. It replaces any trap, and works only once.
+func (p *Proxy) CallBefore(opcode int32, skip int, do func()) {
+	p.set(&trap{opcode: opcode, skip: skip, do: do})
 }
 
 func (p *Proxy) set(t *trap) <-chan struct{} {
