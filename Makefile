@@ -101,6 +101,7 @@ full: deps ## run the long tests at full size, and those in PROGRAMS under the r
 	$(WITHRACE) -run '^($(HEAVY))$$' ./internal/zktree ./internal/zkconn ./shell/batch
 	$(WITHRACE) -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	$(WITHRACE) -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
+	go test -count=1 -timeout 20m -run '^TestNothingOfOthersIsLost$$' ./commands/transfer -others 600
 	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
 
 soak: deps ## run every test RUNS times while every core is busy; fails if any run fails

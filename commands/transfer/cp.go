@@ -197,18 +197,28 @@ func (c *copier) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dst := c.dst.session.Client
-	c.done, err = zktree.Write(ctx, dst, c.dst.target(), c.onExisting, update, func(w *zktree.Writer) error {
-		return c.each(t.Without(c.filter), func(z *dump.Znode) error {
-			to := zktree.Tree{Root: c.dst.Path}.At(t.Below(z.Path))
-			if c.dst.isReserved(to) {
-				return nil
-			}
-			return w.Do(zktree.Edit{Does: zktree.Creates, Path: to, Znode: z})
-		})
-	})
+	c.done, err = zktree.Apply(ctx, c.dst.session.Client, c.creations(t.Without(c.filter)), c.dst.target(), c.onExisting, update)
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))
 }
+
+// creations returns the edits that create copies of the znodes of t.
+func (c *copier) creations(t zktree.Tree) zktree.Edits {
+	return func(yield func(*zktree.Edit, error) bool) {
+		err := c.each(t, func(z *dump.Znode) error {
+			to := zktree.Tree{Root: c.dst.Path}.At(t.Below(z.Path))
+			if !c.dst.isReserved(to) && !yield(&zktree.Edit{Does: zktree.Creates, Path: to, New: z}, nil) {
+				return errEnough
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			yield(nil, err)
+		}
+	}
+}
+
+// errEnough means that no more znodes are needed.
+var errEnough = errors.New("enough")
 
 // each calls visit for each znode of t. It stops at the first error in reading a znode or from
 // visit.

@@ -219,13 +219,8 @@ func (im *importer) countEdits(ctx context.Context) error {
 func (im *importer) write(ctx context.Context) error {
 	update, end := im.env.Screen.Progress("imported")
 	c, target := im.env.Session.Client, zktree.Target{Path: im.to, Name: im.to}
-	done, err := zktree.Write(ctx, c, target, im.onExisting, update, func(w *zktree.Writer) error {
-		deletions, err := w.Apply(im.edits(ctx, nil))
-		if err != nil {
-			return err
-		}
-		return w.Do(deletions...)
-	})
+	edits := zktree.DeletionsLast(im.edits(ctx, nil), func([]*zktree.Edit) (bool, error) { return true, nil })
+	done, err := zktree.Apply(ctx, c, edits, target, im.onExisting, update)
 	end()
 	if err != nil {
 		if im.onExisting != zktree.Overwrite && isPartial(err) {
@@ -249,10 +244,10 @@ func (im *importer) endError() error {
 	return errors.Join(errs...)
 }
 
-// isPartial reports whether err stopped an import that had already created some znodes.
+// isPartial reports whether err stopped an import that has created some znodes, or may have.
 func isPartial(err error) bool {
 	w, ok := errors.AsType[*zktree.WriteError](err)
-	return ok && w.Cause != nil && w.Done.Created > 0
+	return ok && w.Cause != nil && w.Done.Created+w.Outcome.Unknown > 0
 }
 
 // unchanged returns the number of znodes in the file that already existed and that the import did

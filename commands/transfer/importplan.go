@@ -13,7 +13,7 @@ import (
 var _ render.Item = planItem{}
 
 // planItem is one change in the output of import -n.
-type planItem struct{ zktree.Edit }
+type planItem struct{ *zktree.Edit }
 
 var editNames = map[zktree.Deed]string{zktree.Leaves: "leave", zktree.Creates: "create", zktree.Sets: "set", zktree.Opens: "setAcl", zktree.SetsACL: "setAcl", zktree.Deletes: "delete"}
 
@@ -48,10 +48,10 @@ func (im *importer) printPlan(ctx context.Context) error {
 
 // edits returns the changes that make the target equal to the file, and counts them in im.count. It
 // omits changes that the flags do not allow.
-func (im *importer) edits(ctx context.Context, progress zktree.Progress) iter.Seq2[zktree.Edit, error] {
+func (im *importer) edits(ctx context.Context, progress zktree.Progress) zktree.Edits {
 	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
 	current := im.currentTree(ctx, progress)
-	return func(yield func(zktree.Edit, error) bool) {
+	return func(yield func(*zktree.Edit, error) bool) {
 		for e, err := range zktree.Plan(im.to, im.allowed(zktree.Compare(current, im.fileTree()))) {
 			if err == nil {
 				im.countEdit(e)
@@ -64,15 +64,15 @@ func (im *importer) edits(ctx context.Context, progress zktree.Progress) iter.Se
 }
 
 // countEdit adds one change of the import to im.count.
-func (im *importer) countEdit(e zktree.Edit) {
+func (im *importer) countEdit(e *zktree.Edit) {
 	im.count.deeds[e.Does]++
 	if e.Changes() {
 		im.count.changed++
 	}
-	if e.Missing != nil {
-		im.count.missing.Add(e.Missing)
+	if e.Missing {
+		im.count.missing.Add(e.Why)
 	}
-	if e.Does == zktree.Creates && e.Znode.ACL == nil {
+	if e.Does == zktree.Creates && e.New.ACL == nil {
 		im.count.open++
 	}
 }

@@ -150,29 +150,22 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 // apply resolves the given differences by changing the destination. It calls endProgress before it
 // asks the user whether to delete znodes.
 func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
-	dst := m.dst.session.Client
-	return zktree.Write(ctx, dst, m.dst.target(), zktree.Overwrite, progress, func(w *zktree.Writer) error {
-		deletions, err := w.Apply(m.countSkipped(zktree.Plan(m.dst.Path, differences)))
+	edits := zktree.DeletionsLast(m.countSkipped(zktree.Plan(m.dst.Path, differences)), func(deletions []*zktree.Edit) (bool, error) {
 		endProgress()
-		if err != nil || len(deletions) == 0 {
-			return err
-		}
-		if yes, err := m.confirmDeletions(ctx, deletions); err != nil || !yes {
-			return err
-		}
-		return w.Do(deletions...)
+		return m.confirmDeletions(ctx, deletions)
 	})
+	return zktree.Apply(ctx, m.dst.session.Client, edits, m.dst.target(), zktree.LeaveAlone, progress)
 }
 
 // countSkipped yields all edits unchanged. It counts znodes that differ but stay unchanged, and
 // znodes that cannot be created.
-func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zktree.Edit, error] {
-	return func(yield func(zktree.Edit, error) bool) {
+func (m *mirror) countSkipped(edits zktree.Edits) zktree.Edits {
+	return func(yield func(*zktree.Edit, error) bool) {
 		for e, err := range edits {
 			switch {
 			case err != nil:
-			case e.Missing != nil:
-				m.missing.Add(e.Missing)
+			case e.Missing:
+				m.missing.Add(e.Why)
 			case e.Does == zktree.Leaves:
 				m.leftAlone++
 			}
@@ -184,7 +177,7 @@ func (m *mirror) countSkipped(edits iter.Seq2[zktree.Edit, error]) iter.Seq2[zkt
 }
 
 // confirmDeletions asks the user whether to delete the znodes that only the destination contains.
-func (m *mirror) confirmDeletions(ctx context.Context, deletions []zktree.Edit) (bool, error) {
+func (m *mirror) confirmDeletions(ctx context.Context, deletions []*zktree.Edit) (bool, error) {
 	if m.sure {
 		return true, nil
 	}

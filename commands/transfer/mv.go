@@ -23,14 +23,14 @@ var mvCommand = &commands.Command{
 	},
 	Args:    "src dst",
 	Summary: "move a subtree within an ensemble",
-	Help: "mv moves a subtree in a single transaction if the subtree fits into one, so no concurrent change is lost.\n\n" +
-		"Otherwise, mv first copies the subtree and compares the copy with the source. It then deletes the source, except for " +
-		"znodes that have changed since they were copied. mv prints which method it used.\n\n" +
+	Help: "mv moves a subtree in a single transaction if the subtree fits into one.\n\n" +
+		"Otherwise, mv first copies the subtree. It then compares the copy with the source, and deletes each znode of the " +
+		"source that equals its copy. Znodes that have changed since they were copied stay. mv prints which method it used.\n\n" +
 		"To move a subtree to another ensemble, run cp -R, compare the copy with diff, and then run deleteall.\n\n" +
 		endpointHelp,
 	Limits: []string{
 		"mv moves nothing if DST exists, or if SRC contains an ephemeral or unreadable znode.",
-		"mv does not notice a change during the move that affects only an ACL.",
+		"A change of an ACL, or a znode that is deleted and created again, is noticed only up to one round trip before the deletion.",
 		"Sequence counters start again, and quotas stay where they are.",
 	},
 	Examples: []string{"mv /app/old /archive/app", "mv @staging:/app @staging:/app.old"},
@@ -102,8 +102,7 @@ func checkOneEnsemble(ctx context.Context, src, dst *endpoint) error {
 }
 
 // moveAtomically moves the source in a single transaction. moved is false if that is not possible,
-// or might exceed a hard quota.
-// n is the number of znodes in the source.
+// or might exceed a hard quota. n is the number of znodes in the source.
 func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err error) {
 	if m.src.session != m.dst.session { // the arguments name the ensemble in two ways
 		return 0, false, nil
@@ -112,32 +111,29 @@ func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err erro
 	if err != nil || !fits {
 		return 0, false, err
 	}
-	var changes []zkconn.Change
+	var edits []*zktree.Edit
 	for _, z := range all {
 		to := zktree.Tree{Root: m.dst.Path}.At(zktree.Tree{Root: m.src.Path}.Below(z.Path))
-		changes = append(changes, zkconn.Creation(to, z.Data, z.ACL, zkconn.CreateMode{}))
+		edits = append(edits, &zktree.Edit{Does: zktree.Creates, Path: to, New: z})
 	}
 	for _, z := range slices.Backward(all) {
-		changes = append(changes, zkconn.Removal(z.Path, z.Stat.Version))
+		edits = append(edits, &zktree.Edit{Does: zktree.Deletes, Path: z.Path, Old: z})
 	}
-	err = zktree.CheckQuotas(ctx, m.src.session.Client, changes)
-	if errors.As(err, new(*zktree.QuotaError)) { // write the znodes one by one, so that the server decides
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	outcome, err := m.src.session.Multi(ctx, changes)
+	maybe, err := zktree.Together(ctx, m.src.session.Client, edits, m.src.target())
 	switch {
 	case err == nil:
-	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
-		err = fmt.Errorf("nothing was moved, because %s changed after zksh had read it: %w", m.src.word, err)
-	case outcome.MayHaveHappened():
+		return len(all), true, nil
+	case errors.As(err, new(*zktree.QuotaError)): // write the znodes one by one, so that the server decides
+		return 0, false, nil
+	case maybe:
 		err = fmt.Errorf("zksh does not know whether the move took effect; the entire subtree is either still at %s or already at %s: %w", m.src.word, m.dst.word, err)
+	case errors.Is(err, zkconn.BadVersion), errors.Is(err, zkconn.NotEmpty), errors.As(err, new(*zktree.ChangedError)),
+		errors.Is(err, zkconn.NoNode) && dump.Within(zkconn.PathOf(err), m.src.Path):
+		err = fmt.Errorf("nothing was moved, because %s changed after zksh had read it: %w", m.src.word, err)
 	default:
 		err = fmt.Errorf("nothing was moved: %w", m.src.wrap(err))
 	}
-	return len(all), err == nil, err
+	return len(all), false, err
 }
 
 // readSource reads the znodes of the source. fits is false if a single transaction cannot move
@@ -181,8 +177,7 @@ func (m *mover) filter(z *dump.Znode, refusal error) (bool, error) {
 	return false, nil
 }
 
-// copyAndDelete copies the source, compares the copy with the source, and then deletes the source.
-// It deletes a znode only if it is certain to be equal to its copy.
+// copyAndDelete copies the source, and then deletes each znode of the source that equals its copy.
 func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	t, err := m.src.subtree(ctx, nil)
 	if err == nil {
@@ -194,20 +189,11 @@ func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	}
 	m.env.Screen.Note(fmt.Sprintf("cannot move %s to %s in one transaction; zksh copies it, compares the copy with the source, and then deletes the source",
 		m.src.word, m.dst.word))
-	partial := func(err error) error {
-		return fmt.Errorf("nothing was deleted from the source %s, but its copy at %s is incomplete (to remove the copy, use deleteall): %w", m.src.word, m.dst.word, err)
-	}
 	if err := m.copy(ctx); err != nil || m.unread.N+m.leftOut > 0 {
-		return 0, partial(errors.Join(err, m.leftOutError()))
+		return 0, fmt.Errorf("nothing was deleted from the source %s, but its copy at %s is incomplete (to remove the copy, use deleteall): %w",
+			m.src.word, m.dst.word, errors.Join(err, m.leftOutError()))
 	}
-	zxid, err := zkconn.Do(ctx, m.src.session, zkconn.Zxid())
-	if err == nil {
-		err = m.compare(ctx)
-	}
-	if err != nil {
-		return 0, partial(err)
-	}
-	n, err := m.deleteSource(ctx, zxid)
+	n, err := m.deleteSource(ctx)
 	if err != nil {
 		return n, fmt.Errorf("the subtree was copied completely to %s, but zksh deleted only %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
 	}
@@ -223,66 +209,44 @@ func (m *mover) leftOutError() error {
 	return nil
 }
 
-// compare compares the copy with the source, and returns an error if they differ.
-func (m *mover) compare(ctx context.Context) error {
+// deleteSource deletes each znode of the source that equals its copy, children before their parents.
+// It leaves a znode as it is if another client has changed or created it during the move.
+func (m *mover) deleteSource(ctx context.Context) (int, error) {
+	update, end := m.env.Screen.Progress("deleted")
+	defer end()
 	src, err := m.src.subtree(ctx, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	dst, err := m.dst.subtree(ctx, nil)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	for d, err := range zktree.Compare(src, dst) {
-		switch {
-		case err != nil:
-			return err
-		case d.Err != nil:
-			return d.Err
-		default:
-			return fmt.Errorf("the znode %s changed during the move and no longer matches its copy", src.At(d.Below))
+	var kept zktree.Refusals
+	copied := func(yield func(zktree.Difference, error) bool) {
+		for d, err := range zktree.Pairs(src, dst) {
+			switch {
+			case err != nil:
+			case d.Err != nil:
+				kept.Add(d.Err)
+				continue
+			case d.A == nil: // another client has created it at the destination
+				continue
+			case d.B == nil || d.Aspect != 0:
+				kept.Add(fmt.Errorf("%s changed during the move, so zksh did not delete it", d.A.Path))
+				continue
+			default:
+				d.B = nil
+			}
+			if !yield(d, err) {
+				return
+			}
 		}
 	}
-	return nil
-}
-
-// deleteSource deletes the source, children before their parents. It stops at a znode that was
-// changed after the transaction with the given zxid.
-func (m *mover) deleteSource(ctx context.Context, zxid int64) (int, error) {
-	update, end := m.env.Screen.Progress("deleted")
-	defer end()
-	src, err := zktree.OnServer(ctx, m.src.session.Client, m.src.Path, false)
-	if err != nil {
-		return 0, err
+	deletions := zktree.Plan(m.src.Path, copied)
+	done, err := zktree.Apply(ctx, m.src.session.Client, deletions, m.src.target(), zktree.LeaveAlone, update)
+	if kept.N > 0 {
+		err = errors.Join(&kept, err)
 	}
-	walk, err := zktree.Begin(ctx, src, m.src.Path, zktree.Options{Stat: true})
-	if err != nil {
-		return 0, err
-	}
-	c := m.src.session.Client
-	done, err := zktree.Write(ctx, c, m.src.target(), zktree.Refuse, update, func(w *zktree.Writer) error {
-		return m.deleteUnchanged(walk, w, zxid)
-	})
 	return done.Deleted, err
-}
-
-// deleteUnchanged deletes the znodes that the walk visits. It stops at a znode that was changed
-// after the transaction with the given zxid.
-func (m *mover) deleteUnchanged(walk *zktree.Walk, w *zktree.Writer, zxid int64) error {
-	for s, err := range walk.Steps() {
-		switch {
-		case err != nil:
-			return err
-		case s.Kind == zktree.Pause || s.Kind == zktree.Enter && len(s.Names) > 0:
-			continue
-		case s.Err != nil:
-			return s.Err
-		case s.Stat == nil || max(s.Stat.Czxid, s.Stat.Mzxid) > zxid:
-			return fmt.Errorf("the znode %s changed during the move, so zksh did not delete that znode or its ancestors", s.Path())
-		}
-		if err := w.Do(zktree.Edit{Does: zktree.Deletes, Path: s.Path(), Version: s.Stat.Version}); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -110,14 +110,13 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 // putTree creates the znodes of a tree on a server.
 func putTree(t *testing.T, s *zkconn.Session, all []*dump.Znode) {
 	t.Helper()
-	w, err := zktree.NewWriter(t.Context(), s.Client, zktree.Target{Path: "/", Name: "/"}, zktree.Refuse, nil)
-	zktest.Must(t, err)
+	var edits []*zktree.Edit
 	for _, z := range all {
-		zktest.Must(t, w.Do(zktree.Edit{Does: zktree.Creates, Path: z.Path, Znode: z}))
+		edits = append(edits, &zktree.Edit{Does: zktree.Creates, Path: z.Path, New: z})
 	}
-	if _, err := w.Close(nil); err != nil {
-		t.Fatal(err)
-	}
+	target := zktree.Target{Path: "/", Name: "/"}
+	_, err := zktree.Apply(t.Context(), s.Client, zktree.Seq(edits), target, zktree.Refuse, nil)
+	zktest.Must(t, err)
 }
 
 // firstDifference describes the first difference between a tree and the subtree at root on the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
@@ -129,24 +128,21 @@ func (u *undoing) changedByOperation(d zktree.Difference) bool {
 }
 
 // writeEdits applies the edits. It reads the data to write from the saved copy.
-func (u *undoing) writeEdits(ctx context.Context, edits iter.Seq2[zktree.Edit, error]) (err error) {
+func (u *undoing) writeEdits(ctx context.Context, edits zktree.Edits) (err error) {
 	update, end := u.env.Screen.Progress("restored")
 	defer end()
-	c, target := u.env.Session.Client, zktree.Target{Path: u.Path, Name: u.Path}
-	u.counts, err = zktree.Write(ctx, c, target, zktree.Refuse, update, func(w *zktree.Writer) error {
+	withData := func(yield func(*zktree.Edit, error) bool) {
 		for e, err := range edits {
 			if err == nil && (e.Does == zktree.Creates || e.Does == zktree.Sets) {
-				e.Znode, err = u.saved.Znode(e.Path)
+				e.New, err = u.saved.Znode(e.Path)
 			}
-			if err == nil {
-				err = w.Do(e)
-			}
-			if err != nil {
-				return err
+			if !yield(e, err) {
+				return
 			}
 		}
-		return nil
-	})
+	}
+	target := zktree.Target{Path: u.Path, Name: u.Path}
+	u.counts, err = zktree.Apply(ctx, u.env.Session.Client, withData, target, zktree.Refuse, update)
 	return err
 }
 
@@ -209,7 +205,7 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var edits []zktree.Edit
+	var edits []*zktree.Edit
 	var batch []*dump.Znode
 	look := func() error {
 		found, err := u.aclEdits(ctx, src, batch)
@@ -249,7 +245,7 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 
 // aclEdits returns the edits that restore the ACLs of a batch of znodes. If the session can no
 // longer read an ACL, the edit for that ACL fails if the ACL has changed since the operation.
-func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []zktree.Edit, err error) {
+func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []*zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {
 		paths[i] = z.Path
@@ -259,7 +255,9 @@ func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump
 		return nil, err
 	}
 	for i, z := range batch {
-		e := zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Znode: z, Version: z.Stat.Aversion + 1}
+		old := *z.Stat
+		old.Aversion++
+		e := &zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Old: &dump.Znode{Stat: &old}, New: z}
 		switch now := entries[i]; {
 		case errors.Is(now.Err, zkconn.NoAuth):
 			edits = append(edits, e)
@@ -269,7 +267,7 @@ func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump
 			return nil, now.Err
 		case zktree.SameACL(now.ACL, z.ACL):
 		case u.overwrite, now.Stat.Czxid == z.Stat.Czxid && now.Stat.Aversion == z.Stat.Aversion+1, u.Left != nil && zktree.SameACL(now.ACL, u.Left):
-			e.Version = now.Stat.Aversion
+			e.Old.Stat = now.Stat
 			edits = append(edits, e)
 		default:
 			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since the operation: the ACL is no longer the one that the operation set"})

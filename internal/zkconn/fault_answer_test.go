@@ -38,7 +38,7 @@ func decodeAny(r wire.Reply) {
 	decode(r, MultiGetData([]string{"/a", "/b"}))
 	_ = answerTo(r, "/root").Strings() // the record of getEphemerals
 	decode(r, MultiGetChildren([]string{"/a", "/b"}))
-	decode(r, MultiDelete([]string{"/a", "/b"}))
+	decode(r, Multi([]Change{Removal("/a", -1), Removal("/b", -1)}))
 	decode(r, Create("/a", nil, nil, CreateMode{}))
 }
 

@@ -86,10 +86,10 @@ func allWrites(s *zkconn.Session, at string) []write {
 		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return zkconn.Add(p, zkconn.Delete(at+"/p", -1)) }),
 		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] { return zkconn.Add(p, zkconn.Delete(at+"/p", -1)) }),
 		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] {
-			return zkconn.Add(p, zkconn.MultiDelete([]string{at + "/s-0000000001", at + "/no"}))
+			return zkconn.Add(p, zkconn.Multi([]zkconn.Change{zkconn.Removal(at+"/s-0000000001", -1), zkconn.Removal(at+"/no", -1)}))
 		}),
 		pipe(func(p *zkconn.Pipe) *zkconn.Pending[zkconn.Written] {
-			return zkconn.Add(p, zkconn.MultiDelete([]string{at + "/s-0000000001", at + "/c"}))
+			return zkconn.Add(p, zkconn.Multi([]zkconn.Change{zkconn.Removal(at+"/s-0000000001", -1), zkconn.Removal(at+"/c", -1)}))
 		}),
 	}
 }

@@ -74,7 +74,7 @@ func TestMovedSessionLeavesTheConnection(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			_, err = Add(p, MultiDelete([]string{"/a", "/b"})).Wait(ctx)
+			_, err = Add(p, Multi([]Change{Removal("/a", -1), Removal("/b", -1)})).Wait(ctx)
 			return err
 		}},
 	} {
@@ -143,7 +143,7 @@ func TestSentAfterMovedRequest(t *testing.T) {
 		ctx := testContext(t)
 		p, err := s.Pipe(ctx, "/")
 		zktest.Must(t, err)
-		first, second := Add(p, MultiDelete([]string{"/a", "/b"})), Add(p, Delete("/c", -1))
+		first, second := Add(p, Multi([]Change{Removal("/a", -1), Removal("/b", -1)})), Add(p, Delete("/c", -1))
 		if _, err := first.Wait(ctx); !errors.Is(err, SessionMoved) {
 			t.Errorf("the first: %v", err)
 		}

@@ -139,7 +139,11 @@ func (p *Pinned) Multi(ctx context.Context, ops ...any) error {
 			return Exec(ctx, p, Delete(r.Path, r.Version))
 		}
 	}
-	return Exec(ctx, p, Multi(changesFor(ops, changeOf)))
+	changes := make([]Change, len(ops))
+	for i, op := range ops {
+		changes[i] = changeOf(op)
+	}
+	return Exec(ctx, p, Multi(changes))
 }
 
 // CreateContainer creates an empty container znode. If the server does not support containers,

@@ -209,20 +209,6 @@ func (c Change) encodePart(e *jute.Encoder, root chroot) {
 	c.encode(e, root)
 }
 
-// MultiDelete deletes all znodes with these paths or none, whatever their versions.
-func MultiDelete(paths []string) Op[Written] {
-	return Multi(changesFor(paths, func(path string) Change { return Removal(path, -1) }))
-}
-
-// changesFor returns a list with the result of toChange for each element of list.
-func changesFor[T any](list []T, toChange func(T) Change) []Change {
-	changes := make([]Change, len(list))
-	for i, item := range list {
-		changes[i] = toChange(item)
-	}
-	return changes
-}
-
 // changing returns the operation that carries out the changes. The caller must set the function
 // encode of the operation.
 func changing(code int32, changes ...Change) Op[Written] {

@@ -46,6 +46,18 @@ func (d *Difference) Differs() bool {
 // last.
 func Compare(a, b Tree) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
+		for d, err := range Pairs(a, b) {
+			same := err == nil && d.Err == nil && d.A != nil && d.B != nil && d.Aspect == 0
+			if !same && !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// Pairs is like Compare, but also yields the znodes that are equal in both trees.
+func Pairs(a, b Tree) iter.Seq2[Difference, error] {
+	return func(yield func(Difference, error) bool) {
 		as, bs := newCursor(a), newCursor(b)
 		defer as.stop()
 		defer bs.stop()
@@ -57,18 +69,17 @@ func Compare(a, b Tree) iter.Seq2[Difference, error] {
 			if as.atEnd && bs.atEnd {
 				return
 			}
-			if d, differs := nextDifference(as, bs); differs && !yield(d, nil) {
+			if d, hidden := nextPair(as, bs); !hidden && !yield(d, nil) {
 				return
 			}
 		}
 	}
 }
 
-// nextDifference takes the next znode from the cursor whose path comes first, or from both cursors
-// if their paths are equal. It advances these cursors. d contains the znodes, and differs reports
-// whether they differ. A znode of one tree does not differ if it is below an unreadable znode of
-// the other tree.
-func nextDifference(a, b *cursor) (d Difference, differs bool) {
+// nextPair takes the next znode from the cursor whose path comes first, or from both cursors if
+// their paths are equal. It advances these cursors. hidden is true if the znode is below an
+// unreadable znode of the other tree, and therefore cannot be compared.
+func nextPair(a, b *cursor) (d Difference, hidden bool) {
 	order := a.compare(b)
 	if order <= 0 {
 		d.A, d.Below, d.Err = a.node, a.below, a.err
@@ -78,14 +89,10 @@ func nextDifference(a, b *cursor) (d Difference, differs bool) {
 		d.B, d.Below, d.Err = b.node, b.below, cmp.Or(d.Err, b.err)
 		b.advance()
 	}
-	switch {
-	case order < 0 && b.hides(d.Below), order > 0 && a.hides(d.Below):
-		return d, false
-	case order == 0 && d.Err == nil:
-		differs = d.Differs()
-		return d, differs
+	if order == 0 && d.Err == nil {
+		d.Differs()
 	}
-	return d, true
+	return d, order < 0 && b.hides(d.Below) || order > 0 && a.hides(d.Below)
 }
 
 // A cursor is a position in one of the two trees that Compare compares.

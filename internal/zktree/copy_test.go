@@ -53,15 +53,19 @@ func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 	return slices.SortedFunc(maps.Values(all), func(a, b *dump.Znode) int { return dump.InOrder(a.Path, b.Path) })
 }
 
-// writeAll creates znodes. The test fails if a write fails.
-func writeAll(t *testing.T, s *zkconn.Session, exists Policy, all []*dump.Znode) Counts {
-	t.Helper()
-	w, err := NewWriter(t.Context(), s.Client, rootTarget, exists, nil)
-	zktest.Must(t, err)
+// creations returns the edits that create znodes.
+func creations(all []*dump.Znode) []*Edit {
+	var edits []*Edit
 	for _, z := range all {
-		zktest.Must(t, w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}))
+		edits = append(edits, &Edit{Does: Creates, Path: z.Path, New: z})
 	}
-	done, err := w.Close(nil)
+	return edits
+}
+
+// writeAll creates znodes. The test fails if a write fails.
+func writeAll(t *testing.T, s *zkconn.Session, policy Policy, all []*dump.Znode) Counts {
+	t.Helper()
+	done, err := Apply(t.Context(), s.Client, Seq(creations(all)), rootTarget, policy, nil)
 	zktest.Must(t, err)
 	return done
 }
@@ -120,8 +124,8 @@ func TestCopy(t *testing.T) {
 					t.Errorf("skipped %d of %d", done.Skipped, len(all))
 				}
 				all[len(all)/2].Data = []byte("new")
-				if done := writeAll(t, s, Overwrite, all); done.Changed != len(all) {
-					t.Errorf("overwritten %d of %d", done.Changed, len(all))
+				if done := writeAll(t, s, Overwrite, all); done.Changed != 1 || done.Skipped != len(all)-1 {
+					t.Errorf("overwritten %d, and %d of %d were equal", done.Changed, done.Skipped, len(all))
 				}
 				if d := differences(t, memoryTree(root, all), serverTree(t, s, root)); d != nil {
 					t.Errorf("seed %d, overwritten: %d differences: %v", seed, len(d), d[:min(5, len(d))])

@@ -83,7 +83,7 @@ func CountEphemerals(ctx context.Context, c zkconn.Client, root string, progress
 	return found, hidden, pending.drain()
 }
 
-// Counts holds the number of znodes that a Writer created, skipped, changed and deleted.
+// Counts holds the number of znodes that Apply created, skipped, changed and deleted.
 type Counts struct {
 	Created, Skipped, Changed, Deleted int
 }

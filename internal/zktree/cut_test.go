@@ -18,13 +18,12 @@ import (
 	"github.com/zksh/zksh/internal/zktest/zksession"
 )
 
-// TestWriterCut cuts the connection before and after each multi of a Writer. At least the znodes
-// that the Writer counts as created exist, and at most those and the ones of unknown outcome.
-func TestWriterCut(t *testing.T) {
+// If the connection is cut before or after any multi, Apply makes all edits nevertheless, each once.
+func TestApplyCut(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	watching := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	n := 0
-	trial := func(prepare func(*zktest.Proxy)) (cut bool) {
+	trial := func(prepare func(*zktest.Proxy) <-chan struct{}) (wasCut bool) {
 		n++
 		root := fmt.Sprint("/cut", n)
 		all := randomTree(rand.New(rand.NewPCG(uint64(n), 7)), root, 500)
@@ -34,56 +33,45 @@ func TestWriterCut(t *testing.T) {
 		}
 		proxy := zktest.NewProxy(t, box.Addr())
 		s := zksession.Open(t, zkconn.Config{Servers: proxy.Addr(), Timeout: 10 * time.Second})
-		prepare(proxy)
-		w, err := NewWriter(t.Context(), s.Client, Target{Path: root, Name: root}, Refuse, nil)
-		zktest.Must(t, err)
-		for _, z := range all {
-			if err = w.Do(Edit{Does: Creates, Path: z.Path, Znode: z}); err != nil {
-				break
-			}
+		cut := prepare(proxy)
+		target := Target{Path: root, Name: root}
+		done, err := Apply(t.Context(), s.Client, Seq(creations(all)), target, Refuse, nil)
+		if err != nil || done.Created != len(all) {
+			t.Errorf("%d: %d of %d created: %v", n, done.Created, len(all), err)
 		}
-		done, err := w.Close(err)
-		there, statErr := Stats(t.Context(), watching.Client, root)
-		if statErr != nil {
-			t.Fatal(statErr)
+		if d := differences(t, memoryTree(root, all), serverTree(t, watching, root)); d != nil {
+			t.Errorf("%d: %d differences: %v", n, len(d), d[:min(5, len(d))])
 		}
-		so, _ := errors.AsType[*WriteError](err)
-		switch {
-		case err == nil && (len(there) != len(all) || done.Created != len(all)):
-			t.Errorf("%d: %d of %d are there, and %d said to be", n, len(there), len(all), done.Created)
-		case err == nil:
+		select {
+		case <-cut:
+			return true
+		default:
 			return false
-		case so == nil && len(there) > 0:
-			t.Errorf("%d: %d are there: %v", n, len(there), err)
-		case so != nil && (done.Created > len(there) || len(there) > done.Created+so.Outcome.Unknown):
-			t.Errorf("%d: %d are there, %d said to be and %d that may be", n, len(there), done.Created, so.Outcome.Unknown)
 		}
-		return true
 	}
-	for skip := 0; trial(func(p *zktest.Proxy) { p.CutBeforeSkipping(jute.OpMulti, skip) }); skip++ {
-		trial(func(p *zktest.Proxy) { p.CutAfterSkipping(jute.OpMulti, skip) })
+	for skip := 0; trial(func(p *zktest.Proxy) <-chan struct{} { return p.CutBeforeSkipping(jute.OpMulti, skip) }); skip++ {
+		trial(func(p *zktest.Proxy) <-chan struct{} { return p.CutAfterSkipping(jute.OpMulti, skip) })
 	}
 	if n < 10 {
 		t.Errorf("only %d multis were cut", n/2)
 	}
 }
 
-// If the server rejects one ACL, the Writer reports it and writes the other znodes.
-func TestWriterRefusals(t *testing.T) {
+// If the server rejects one ACL, Apply reports it and writes the other znodes.
+func TestApplyRefusals(t *testing.T) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	s := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 10 * time.Second})
 	create(t, s, "/r", "/r/there")
-	w, err := NewWriter(t.Context(), s.Client, Target{Path: "/r", Name: "/r"}, Skip, nil)
-	zktest.Must(t, err)
+	var edits []*Edit
 	bad := []zk.ACL{{Perms: 31, Scheme: "none", ID: "x"}}
 	for _, path := range []string{"/r/a", "/r/bad", "/r/bad/below", "/r/there", "/r/z"} {
 		acl := anyone
 		if path == "/r/bad" {
 			acl = bad
 		}
-		zktest.Must(t, w.Do(Edit{Does: Creates, Path: path, Znode: &dump.Znode{ACL: acl}}))
+		edits = append(edits, &Edit{Does: Creates, Path: path, New: &dump.Znode{ACL: acl}})
 	}
-	done, err := w.Close(nil)
+	done, err := Apply(t.Context(), s.Client, Seq(edits), Target{Path: "/r", Name: "/r"}, Skip, nil)
 	so, _ := errors.AsType[*WriteError](err)
 	if so == nil || so.N != 1 || so.Below != 1 || done.Created != 2 || done.Skipped != 1 || !errors.Is(err, zkconn.InvalidACL) {
 		t.Errorf("%+v, %v", done, err)
@@ -91,19 +79,18 @@ func TestWriterRefusals(t *testing.T) {
 }
 
 // A WriteError says who rejected znodes: the server, or zksh because they are too large to be sent.
-func TestWriterSaysWhoRejected(t *testing.T) {
+func TestApplySaysWhoRejected(t *testing.T) {
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: zktest.Patience})
-	large := Edit{Does: Creates, Path: "/large", Znode: &dump.Znode{Data: make([]byte, zkconn.UsualMaxRequest)}}
-	invalid := Edit{Does: Creates, Path: "/invalid", Znode: &dump.Znode{ACL: []zk.ACL{{Perms: 31, Scheme: "none", ID: "x"}}}}
-	small := Edit{Does: Creates, Znode: &dump.Znode{}}
-	for want, edits := range map[string][]Edit{
+	large := &Edit{Does: Creates, Path: "/large", New: &dump.Znode{Data: make([]byte, zkconn.UsualMaxRequest)}}
+	invalid := &Edit{Does: Creates, Path: "/invalid", New: &dump.Znode{ACL: []zk.ACL{{Perms: 31, Scheme: "none", ID: "x"}}}}
+	for want, edits := range map[string][]*Edit{
 		"; zksh rejected 1: the request for /large was not sent":                         {large},
 		"; the server rejected 1: ":                                                      {invalid},
 		"; the server rejected 1 and zksh 1: the request for /large was not sent, becau": {large, invalid},
 	} {
-		small.Path = fmt.Sprintf("/small%d", len(want)) // another one each time
+		small := &Edit{Does: Creates, Path: fmt.Sprintf("/small%d", len(want)), New: &dump.Znode{}}
 		all := append(edits, small)
-		_, err := Write(t.Context(), s.Client, rootTarget, Refuse, nil, func(w *Writer) error { return w.Do(all...) })
+		_, err := Apply(t.Context(), s.Client, Seq(all), rootTarget, Refuse, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
@@ -111,30 +98,73 @@ func TestWriterSaysWhoRejected(t *testing.T) {
 }
 
 // A znode whose ACL and data change counts once, whichever of the two the server rejects.
-func TestWriterCountsAZnodeOnce(t *testing.T) {
+func TestApplyCountsAZnodeOnce(t *testing.T) {
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: zktest.Patience})
 	create(t, s, "/open")
-	acl := Edit{Does: Opens, Also: true, Path: "/open", Znode: &dump.Znode{ACL: anyone}, Version: -1}
-	data := Edit{Does: Sets, Path: "/open", Znode: &dump.Znode{Data: []byte("x")}, Version: -1}
-	stale := data
-	stale.Version = 77
 	for name, c := range map[string]struct {
-		edits    []Edit
+		deeds    []Deed
+		stale    bool // whether the edit of the data requires another version
 		rejected int
 	}{
-		"the ACL first":                   {[]Edit{acl, data}, 0},
-		"the data first":                  {[]Edit{data, acl}, 0},
-		"the data is rejected":            {[]Edit{acl, stale}, 1},
-		"the data is rejected, the first": {[]Edit{stale, acl}, 1},
+		"the ACL first":                   {[]Deed{Opens, Sets}, false, 0},
+		"the data first":                  {[]Deed{Sets, Opens}, false, 0},
+		"the data is rejected":            {[]Deed{Opens, Sets}, true, 1},
+		"the data is rejected, the first": {[]Deed{Sets, Opens}, true, 1},
 	} {
-		do := func(w *Writer) error { return w.Do(c.edits...) }
-		done, err := Write(t.Context(), s.Client, rootTarget, Refuse, nil, do)
+		var edits []*Edit
+		counted := new(bool)
+		for _, does := range c.deeds {
+			e := &Edit{Does: does, Path: "/open", Old: &dump.Znode{}, New: &dump.Znode{Data: []byte("x"), ACL: anyone}, counted: counted}
+			if does == Sets && c.stale {
+				e.Old.Stat = &zk.Stat{Version: 77}
+			}
+			edits = append(edits, e)
+		}
+		done, err := Apply(t.Context(), s.Client, Seq(edits), rootTarget, Refuse, nil)
 		rejected := 0
 		if e := (*WriteError)(nil); errors.As(err, &e) {
-			rejected = e.N
+			rejected = e.Changed.N
 		}
 		if done != (Counts{Changed: 1}) || rejected != c.rejected {
 			t.Errorf("%s: %+v, %v", name, done, err)
+		}
+	}
+}
+
+// If the connection is cut at any request, Compare, Plan and Apply nevertheless make a tree equal to
+// another one.
+func TestEqualInSpiteOfCuts(t *testing.T) {
+	box := zktest.Sandbox(t, sandbox.Options{})
+	auth := []zkconn.Credential{{Scheme: "digest", Auth: []byte("u:p")}}
+	direct := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience, Auth: auth})
+	proxy := zktest.NewProxy(t, box.Addr())
+	_, port, _ := strings.Cut(proxy.Addr(), ":")
+	servers := proxy.Addr() + ",localhost:" + port // the client tries the second name at once
+	s := zksession.Open(t, zkconn.Config{Servers: servers, Timeout: zktest.Patience, Auth: auth})
+	for n := range 60 {
+		r := rand.New(rand.NewPCG(uint64(n), 9))
+		a, b := fmt.Sprint("/a", n), fmt.Sprint("/b", n)
+		old := randomTree(r, a, 30)
+		for _, z := range old {
+			if !worldMay(z, zk.PermDelete) { // else Apply could not delete the children
+				z.ACL = anyone
+			}
+		}
+		writeAll(t, direct, Refuse, old)
+		writeAll(t, direct, Refuse, randomTree(r, b, 30))
+		if at := r.IntN(60); n%2 == 0 {
+			proxy.CutBeforeSkipping(zktest.AnyRequest, at)
+		} else {
+			proxy.CutAfterSkipping(zktest.AnyRequest, at)
+		}
+		current, wanted := ServerTree(t.Context(), s.Client, a, nil), ServerTree(t.Context(), s.Client, b, nil)
+		all := DeletionsLast(Plan(a, Compare(current, wanted)), func([]*Edit) (bool, error) { return true, nil })
+		_, err := Apply(t.Context(), s.Client, all, Target{Path: a, Name: a}, LeaveAlone, nil)
+		if err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
+		if d := differences(t, serverTree(t, direct, a), serverTree(t, direct, b)); d != nil {
+			t.Errorf("%d: %d differences: %v", n, len(d), d[:min(5, len(d))])
 		}
 	}
 }

@@ -54,18 +54,18 @@ func sizes(t *testing.T, s *zkconn.Session, root string) map[string]int {
 	return all
 }
 
-// A Writer has the same result as single requests of which each waits for the reply to the one
+// Apply has the same result as single requests of which each waits for the reply to the one
 // before, whether or not the server enforces the quotas.
-func TestWriterRespectsQuotas(t *testing.T) {
+func TestApplyRespectsQuotas(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		enforce := seed%3 > 0
 		together, singly := quotaSession(t, enforce), quotaSession(t, enforce)
-		var edits []Edit
+		var edits []*Edit
 		paths := []string{"/q"}
 		edit := func(does Deed, path string) {
 			data := make([]byte, r.IntN(100))
-			edits = append(edits, Edit{Does: does, Path: path, Znode: &dump.Znode{Data: data}, Version: -1})
+			edits = append(edits, &Edit{Does: does, Path: path, Old: &dump.Znode{}, New: &dump.Znode{Data: data}})
 		}
 		edit(Creates, "/q")
 		for i := range 80 {
@@ -86,15 +86,14 @@ func TestWriterRespectsQuotas(t *testing.T) {
 		for _, s := range []*zkconn.Session{together, singly} {
 			setQuota(t, s, quota, znodes, bytes)
 		}
-		do := func(w *Writer) error { return w.Do(edits...) }
-		done, err := Write(t.Context(), together.Client, Target{"/q", "/q"}, Refuse, nil, do)
+		done, err := Apply(t.Context(), together.Client, Seq(edits), Target{"/q", "/q"}, Refuse, nil)
 		var want Counts
 		for _, e := range edits {
 			var err error
 			if e.Does == Creates {
-				err = createNode(t, singly, e.Path, e.Znode.Data)
+				err = createNode(t, singly, e.Path, e.New.Data)
 			} else {
-				err = zkconn.Exec(t.Context(), singly, zkconn.SetData(e.Path, e.Znode.Data, -1))
+				err = zkconn.Exec(t.Context(), singly, zkconn.SetData(e.Path, e.New.Data, -1))
 			}
 			switch {
 			case err != nil && !errors.Is(err, zkconn.QuotaExceeded) && !errors.Is(err, zkconn.NoNode):
@@ -114,25 +113,18 @@ func TestWriterRespectsQuotas(t *testing.T) {
 
 // A server that does not enforce quotas receives only a few more requests, and so does a server
 // whose quotas are all soft.
-func TestWriterIgnoresUnenforcedQuotas(t *testing.T) {
+func TestApplyIgnoresUnenforcedQuotas(t *testing.T) {
 	for name, limit := range map[string]int64{"soft": -1, "hard": 500} {
 		box := zktest.Sandbox(t, sandbox.Options{})
 		p := zktest.NewProxy(t, box.Addr())
 		s := zksession.Open(t, zkconn.Config{Servers: p.Addr(), Timeout: zktest.Patience})
 		setQuota(t, s, "/q", limit, -1)
 		before := len(p.Requests())
-		done, err := Write(t.Context(), s.Client, Target{"/q", "/q"}, Refuse, nil, func(w *Writer) error {
-			for i := range 20_000 {
-				at := "/q"
-				if i > 0 {
-					at = fmt.Sprintf("/q/%d", i)
-				}
-				if err := w.Do(Edit{Does: Creates, Path: at, Znode: &dump.Znode{}}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		all := []*dump.Znode{{Path: "/q"}}
+		for i := range 19_999 {
+			all = append(all, &dump.Znode{Path: fmt.Sprintf("/q/%d", i)})
+		}
+		done, err := Apply(t.Context(), s.Client, Seq(creations(all)), Target{"/q", "/q"}, Refuse, nil)
 		if requests := len(p.Requests()) - before; err != nil || done.Created != 20_000 || requests > 50 {
 			t.Errorf("%s: %+v with %d requests: %v", name, done, requests, err)
 		}

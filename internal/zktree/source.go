@@ -66,18 +66,23 @@ const (
 type Server struct {
 	ctx   context.Context
 	p     *zkconn.Pipe
+	c     zkconn.Client
+	root  string // for error messages
 	watch bool
+	lost  int       // lost connections since the last answer
 	spare [][]Entry // memory that later folderAnswers can reuse for their entries
 }
 
 // OnServer returns a Source that reads from the server of c. If watch is true, each request that
 // lists children also sets a watch. After ctx has ended, the Source sends no more requests.
+//
+// If the connection is lost, the Source asks again on the next connection, unless it sets watches.
 func OnServer(ctx context.Context, c zkconn.Client, root string, watch bool) (*Server, error) {
 	p, err := c.Pipe(ctx, root)
 	if err != nil {
 		return nil, err
 	}
-	return &Server{ctx: ctx, p: p, watch: watch}, nil
+	return &Server{ctx: ctx, p: p, c: c, root: root, watch: watch}, nil
 }
 
 var _ Source = (*Server)(nil)
@@ -90,12 +95,59 @@ func (s *Server) Batch(want Want) int {
 	return listBatch
 }
 
-// Ask implements Source. It uses multiRead where possible. But a multiRead cannot set watches, and
-// does not return Stats together with the names of children.
+// Ask implements Source.
 func (s *Server) Ask(paths []string, want Want) Answer {
+	return &lastingAnswer{s.ask(paths, want), s, s.p, paths, want}
+}
+
+// A lastingAnswer is an Answer that asks again after a lost connection.
+type lastingAnswer struct {
+	Answer
+	s     *Server
+	p     *zkconn.Pipe // pipe on which the Server asked
+	paths []string
+	want  Want
+}
+
+// Wait implements Answer.
+func (l *lastingAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error) {
+	for {
+		entries, err := l.Answer.Wait(ctx, room)
+		if err == nil {
+			l.s.lost = 0
+			return entries, nil
+		}
+		if l.s.watch || !mayGoOn(l.s.ctx, err, l.s.lost) {
+			return nil, err
+		}
+		if l.p == l.s.p { // no other answer has connected again
+			l.s.lost++
+			p, err := l.s.c.Pipe(l.s.ctx, l.s.root)
+			if err != nil {
+				return nil, err
+			}
+			l.s.p = p
+		}
+		l.p, l.Answer = l.s.p, l.s.ask(l.paths, l.want)
+	}
+}
+
+// maxLosses is the maximum number of lost connections without an answer in between.
+const maxLosses = 5
+
+// mayGoOn reports whether requests that failed with err may be sent again on the next connection.
+// lost is the number of lost connections since the last answer.
+func mayGoOn(ctx context.Context, err error, lost int) bool {
+	wasLost := errors.Is(err, zkconn.ConnectionLoss) && !errors.As(err, new(*zkconn.NoServerError))
+	return wasLost && ctx.Err() == nil && lost < maxLosses
+}
+
+// ask is like Ask, but the Answer fails if the connection is lost. It uses multiRead where possible.
+// But a multiRead cannot set watches, and does not return Stats together with the names of children.
+func (s *Server) ask(paths []string, want Want) Answer {
 	switch {
 	case want.Names && want.ACL:
-		return &folderAnswer{s: s, paths: paths, access: s.Ask(paths, Want{ACL: true})}
+		return &folderAnswer{s: s, paths: paths, access: s.ask(paths, Want{ACL: true})}
 	case want.Names && want.Stat:
 		return &singleAnswers[zkconn.Listed]{s: s, paths: paths, wantStat: true, reply: zkconn.AddEach(s.p, paths, zkconn.List), entry: func(l zkconn.Listed, err error) Entry {
 			return Entry{Names: l.Names, Stat: l.Stat, Err: err}
@@ -287,6 +339,6 @@ func (f *folderAnswer) askNames(ctx context.Context) {
 		}
 	}
 	if paths != nil {
-		f.names = f.s.Ask(paths, Want{Names: true})
+		f.names = f.s.ask(paths, Want{Names: true})
 	}
 }

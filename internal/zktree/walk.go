@@ -3,9 +3,11 @@
 // names of the children of the current znode's ancestors, and a limited amount of data that was
 // read ahead.
 //
-// A Walk visits every znode of a tree on a server. Nodes adds data and ACLs to a
-// walk, and Compare compares two such trees. Plan turns the differences into edits, which a Writer
-// applies. Delete and SetACL change a whole subtree. Start reading at Begin and Walk.Steps.
+// A Walk visits every znode of a tree on a server. Nodes adds data and ACLs to a walk, and Compare
+// compares two such trees. Plan turns the differences into edits, each of which carries the state
+// that it requires. Apply makes edits, and Together makes them in one transaction. Delete and SetACL
+// change a whole subtree, whatever its state is. After a lost connection, all of them continue on the
+// next one. Start reading at Begin and Walk.Steps, and at Apply.
 //
 // In this package, a folder is a znode with children. An unreadable znode is one that the session
 // has no permission to read.
