@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -97,6 +98,15 @@ func newAttempt(ctx context.Context, k kind, stop func()) *attempt {
 	a.ctx, a.cancel = context.WithCancelCause(ctx)
 	a.detach = context.AfterFunc(a.ctx, stop)
 	return a
+}
+
+// note returns the note that other clients see: the one that the user has given, or else the name of
+// the command.
+func (a *attempt) note(given string) string {
+	if given == "" && a.command != nil {
+		return filepath.Base(a.command.name)
+	}
+	return given
 }
 
 // newCommand returns a command to run under a lock. It limits the grace period to at most an

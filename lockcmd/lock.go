@@ -283,7 +283,7 @@ func (t *Table) prepare(env *commands.Env, a *attempt, f *lockFlags, path string
 			return nil, err
 		}
 	default:
-		data, err := queue.Note(f.note, t.heldNodesLocked(), a.kind.leases)
+		data, err := queue.Note(a.note(f.note), t.heldNodesLocked(), a.kind.leases)
 		if err != nil {
 			return nil, err
 		}
