@@ -43,12 +43,29 @@ func main() {
 	if status, is := child.Keeper(); is {
 		os.Exit(status)
 	}
-	os.Exit(run())
+	locks := lockcmd.New()
+	status := run(locks)
+	if status == commands.StatusInterrupted && locks.Interrupted() {
+		endInterrupted()
+	}
+	os.Exit(status)
 }
+
+// endInterrupted ends this process with SIGINT. If that is impossible, because this is the first
+// process of a container, it returns.
+func endInterrupted() {
+	signal.Reset(os.Interrupt)
+	if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(os.Interrupt) == nil {
+		time.Sleep(interruptPatience) // the signal ends this process meanwhile
+	}
+}
+
+// interruptPatience is how long endInterrupted waits for the signal that it has sent.
+const interruptPatience = 100 * time.Millisecond
 
 // run runs the program and returns its exit status. It is separate from main, because os.Exit does
 // not run deferred functions.
-func run() (status int) {
+func run(locks *lockcmd.Table) (status int) {
 	if len(os.Args) > 1 && os.Args[1] == app.CompleteWord {
 		_, _ = io.WriteString(os.Stdout, app.Complete(os.Args[2:], app.Surroundings(), inactiveCommands())) // completion has no way to report an error
 		return commands.StatusOK
@@ -129,7 +146,7 @@ func run() (status int) {
 	if !opts.Quiet {
 		printRemarks(opts.Secured.Remarks)
 	}
-	locks, guide := lockcmd.New(), tutorial.New(tour)
+	guide := tutorial.New(tour)
 	defer guide.Close()
 	if !opts.NoFence {
 		locks.Fence(session, opts.GoOn && !interactive)

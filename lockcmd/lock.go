@@ -43,10 +43,11 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 	"order of arrival; Ctrl-C cancels the wait. The shell holds the lock until you run unlock, the shell exits or the " +
 	"session ends; zksh reports the loss of a lock immediately. A script that fails to acquire a lock, also in the background, " +
 	"or loses one, stops there; with zksh -k, it continues.\n\n" +
-	"If you add a command, zksh holds the lock while the command runs, and releases it when the command has ended. The " +
-	"exit status is that of the command, or 76 if no server has confirmed the release. If the lock is lost or about to " +
-	"be lost, zksh terminates the command before another client can acquire the lock (see help guarantee for the " +
-	"exceptions). zksh does not start a command that it could not terminate, such as sudo, unless zksh is root.\n\n" +
+	"If you add a command, zksh holds the lock until the command and all processes that it has started have ended, " +
+	"daemons included. With --leave, zksh releases the lock when the command itself has ended. The exit status is that " +
+	"of the command, or 76 if no server has confirmed the release. If the lock is lost or about to be lost, zksh " +
+	"terminates all of these processes before another client can acquire the lock (see help guarantee for the " +
+	"exceptions). Without -m, the note is the name of the command.\n\n" +
 	"zksh always waits for locks of Curator, go-zookeeper and kazoo. --as selects which of them, in turn, wait for zksh: " +
 	"mutex (Curator's InterProcessMutex and go-zookeeper's Lock), rw (Curator's InterProcessReadWriteLock) or kazoo " +
 	"(kazoo's Lock, WriteLock and ReadLock).\n\n" +
@@ -61,11 +62,11 @@ const lockHelp = "zksh creates the path if necessary, and adds a znode below it 
 
 // lockFlags are the flags of a command that acquires a lock.
 type lockFlags struct {
-	try, background, revocable bool
-	wait, grace                commands.Duration
-	status                     int
-	note, family, aclText      string
-	acl                        []zk.ACL // parsed from aclText
+	try, background, leave, revocable bool
+	wait, grace                       commands.Duration
+	status                            int
+	note, family, aclText             string
+	acl                               []zk.ACL // parsed from aclText
 
 	owned bool   // whether --owner was given
 	owner string // name of the owner
@@ -87,6 +88,7 @@ func (f *lockFlags) declare(fs *pflag.FlagSet, k kind) {
 	fs.StringVarP(&f.note, "note", "m", "", "leave a `note` that other clients can see")
 	fs.StringVar(&f.aclText, "acl", "", "create the lock's znode and missing parents with this `ACL`, in the same format as for create")
 	fs.VarP(&f.grace, "grace", "t", "when the command must terminate, wait this `duration` between SIGTERM and SIGKILL, but at most an eighth of the session timeout")
+	fs.BoolVar(&f.leave, "leave", false, "release the lock when the command itself has ended, and leave its daemons running")
 	fs.StringVar(&f.family, "as", f.family, "be compatible with this `family` of clients: mutex, rw or kazoo")
 	var families []string
 	for _, known := range zklock.Families() {
@@ -111,6 +113,8 @@ func (f *lockFlags) check(argv []string) error {
 		return commands.Misuse("-n and -b cannot be combined, because -n does not wait")
 	case f.background && len(argv) > 0:
 		return commands.Misuse("-b cannot be combined with a command; instead, start zksh itself in the background")
+	case f.leave && len(argv) == 0:
+		return commands.Misuse("--leave requires a command")
 	case f.status < 0 || f.status > 255:
 		return commands.Misuse("-E: invalid exit status %d: must be between 0 and 255", f.status)
 	}
@@ -143,8 +147,8 @@ func (t *Table) lockCommand(k kind) *commands.Command {
 	}
 	return &commands.Command{
 		Name: k.command, Group: group, Effect: commands.Writes,
-		Args: "[-n] [-w duration]" + count + " [-b] [-E status] [-m note] [--acl acl] [-t duration] [--as family] " +
-			"[--owner owner] [--revocable] path [-- command arg…]",
+		Args: "[-n] [-w duration]" + count + " [-b] [-E status] [-m note] [--acl acl] [-t duration] [--leave] " +
+			"[--as family] [--owner owner] [--revocable] path [-- command arg…]",
 		Summary: k.summary, Help: help,
 		Limits:   []string{"kazoo's Lock ignores readers."},
 		Examples: examples,
@@ -178,14 +182,11 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 	}
 	timeout := env.Session.Info().Timeout
 	waiting, stop := ctx, func() {}
-	spec := child.Spec{Argv: argv, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err}
+	spec := child.Spec{Argv: argv, Leave: f.leave, In: env.Streams.In, Out: env.Streams.Out, Err: env.Streams.Err}
 	switch {
 	case f.background:
 		waiting = t.background
 	case len(argv) > 0:
-		if err := child.Escape(argv[0]); err != nil {
-			return &commands.FinalError{Err: &commands.StatusError{Status: commands.StatusCannotRun, Err: err}}
-		}
 		spec.Signals = child.Listen()
 		// stop is also called when ctx ends, so that the next signal terminates zksh.
 		stop = spec.Signals.Close
@@ -218,7 +219,15 @@ func (t *Table) lockAndRun(ctx context.Context, env *commands.Env, k kind, f *lo
 		return env.Screen.Print(l.answer(o.path))
 	}
 	defer env.Screen.ShowKeys()()
-	return o.guard(ctx, a.command, spec)
+	err = o.guard(ctx, a.command, spec)
+	interrupted, failure := spec.Signals.PassKeyOn(ctx)
+	if interrupted {
+		t.interrupted.Store(true)
+	}
+	if failure != nil {
+		err = errors.Join(err, failure)
+	}
+	return err
 }
 
 // awaitWithdrawal waits a moment until a failed attempt has left the queue at path. If that takes

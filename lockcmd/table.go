@@ -20,6 +20,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/zksh/zksh/commands"
@@ -35,6 +36,8 @@ type Table struct {
 	notifier notifier
 	fence    *fence                                                    // nil if the shell has no fence
 	run      func(spec child.Spec, stop <-chan time.Time) (int, error) // runs a command; always runChild, except in tests
+
+	interrupted atomic.Bool // whether SIGINT has killed a command
 
 	background     context.Context // context of waits and releases in the background; ended by stopBackground
 	stopBackground context.CancelFunc
@@ -170,6 +173,10 @@ func (t *Table) Paths() []string {
 func (t *Table) Guarding() bool {
 	return t.count(func(o *shellLock) bool { return o.command != nil }) > 0
 }
+
+// Interrupted reports whether SIGINT has killed a command under a lock. If that was the last command,
+// zksh must also end with SIGINT: a shell script that runs zksh ends only if it learns of Ctrl-C.
+func (t *Table) Interrupted() bool { return t.interrupted.Load() }
 
 func (t *Table) count(which func(*shellLock) bool) (n int) {
 	t.mu.Lock()

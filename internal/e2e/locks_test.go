@@ -296,6 +296,33 @@ func TestHangupKeepsTheLockOfACommand(t *testing.T) {
 	}
 }
 
+// Ctrl-C that kills the command under a lock also ends the script that runs zksh, or zksh's own script.
+// The lock is released.
+func TestCtrlCUnderALockEndsTheScript(t *testing.T) {
+	t.Parallel()
+	server, dir := zktest.Shared(t).Addr()+newChroot(t), t.TempDir()
+	lines := filepath.Join(dir, "lines")
+	zktest.Must(t, os.WriteFile(lines, []byte("lock /l -- sh -c 'echo running; exec sleep 1000'\ncreate /next\n"), 0o600))
+	for _, script := range []string{
+		"for i in 1 2; do zksh lock /l -- sh -c 'echo running; exec sleep 1000'; zksh create /next; done",
+		"exec zksh --file " + lines,
+	} {
+		cmd := exec.Command("sh", "-c", script)
+		cmd.Env = append(homeEnv(dir), "ZKSH_SERVER="+server)
+		c := startConsole(t, dir, cmd)
+		c.expect(`running\n`)
+		c.typeIn("\x03")
+		<-c.done
+		_ = cmd.Wait() // killed by SIGINT
+		if end := cmd.ProcessState.Sys().(syscall.WaitStatus); !end.Signaled() || end.Signal() != syscall.SIGINT {
+			t.Errorf("%s: ended with %s", script, cmd.ProcessState)
+		}
+		if got := runAt(t, server, "ls", "-R", "/"); strings.Contains(got, "next") || strings.Contains(got, "lock-") {
+			t.Errorf("%s: left behind: %s", script, got)
+		}
+	}
+}
+
 // With stty tostop, a message to the terminal does not stop zksh, although its command is in the
 // foreground.
 func TestAlertWithTostop(t *testing.T) {

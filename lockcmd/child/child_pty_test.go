@@ -25,7 +25,7 @@ type console struct {
 }
 
 // waitForTerminal makes a script wait at its beginning until it has the terminal.
-const waitForTerminal = "until [ $(ps -o tpgid= $$) -eq $$ ]; do :; done; "
+const waitForTerminal = "until [ $(ps -o tpgid= $$) -eq $(ps -o pgid= $$) ]; do :; done; "
 
 // openConsole starts a helper on a terminal of its own. If piped is true, its standard
 // output is not the terminal.
@@ -135,4 +135,21 @@ func TestTerminalModesAreRestored(t *testing.T) {
 	c := openConsole(t, `stty raw -echo; echo ready; kill -9 $$`, false)
 	c.expect("ready")
 	c.expect("helper: status 137, <nil>, 0 interrupts, terminal ours: true, modes as before: true")
+}
+
+// Without the lock, zksh's group would get Ctrl-C. So it gets the signal after the program was killed by it.
+func TestCtrlCReachesOurGroup(t *testing.T) {
+	c := openConsole(t, `echo ready; exec sleep 1000`, false)
+	c.expect("ready")
+	c.typeText("\x03")
+	c.expect("helper: status 130, <nil>, 1 interrupts, terminal ours: true")
+}
+
+// While zksh waits for what the program has left, it has the terminal, and Ctrl-C terminates the rest.
+func TestCtrlCTerminatesTheRest(t *testing.T) {
+	c := openConsole(t, `stty raw; (trap "" INT; exec sleep 1000) & echo ready; kill -9 $$`, false)
+	c.expect("alert: sh has ended; zksh holds the lock until these processes of it have ended, too: ")
+	c.expect(" (sleep); Ctrl-C terminates them")
+	c.typeText("\x03")
+	c.expect("helper: status 137, <nil>, 1 interrupts, terminal ours: true, modes as before: true")
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -125,7 +125,8 @@ func TestChildStatus(t *testing.T) {
 		"exit 0": 0, "exit 7": 7, "exit 255": 255, "kill -9 $$": 137, "kill -TERM $$": 143,
 		`test "$X" = "a b" && test "$PATH" = new`: 0,
 		"read x; test $? = 1":                     0, // no standard input
-		"kill -0 -$$":                             0, // a group of its own
+		"test $(ps -o pgid= $$) != $$":            0, // no leader of a group, so it may call setsid
+		"kill -9 0":                               137,
 	} {
 		s := newScript(t, text)
 		s.spec.Argv[0] = "/bin/sh"
@@ -175,11 +176,10 @@ func TestChildThatCannotRun(t *testing.T) {
 		return path
 	}
 	for name, notFound := range map[string]bool{
-		"no-such-program":                true,
-		dir + "/no-such-file":            true,
-		dir:                              false,
-		write("plain", "x", 0o600):       false,
-		write("garbage", "\x00x", 0o700): false,
+		"no-such-program":          true,
+		dir + "/no-such-file":      true,
+		dir:                        false,
+		write("plain", "x", 0o600): false,
 		write("lost", "#!/no/such/interpreter\n", 0o700): true,
 	} {
 		listener := Listen()
@@ -208,15 +208,23 @@ func TestSignalsArePassedOn(t *testing.T) {
 }
 
 func TestIgnoredSignalStaysIgnored(t *testing.T) {
-	signal.Ignore(syscall.SIGHUP)
-	defer signal.Reset(syscall.SIGHUP)
-	s := newScript(t, "trap 'exit 9' HUP; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done").start()
+	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
+	zktest.Must(t, err)
+	defer out.Close()
+	cmd := helper(t, "trap 'exit 9' HUP; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done")
+	cmd.Args = []string{"sh", "-c", `trap "" HUP; exec "$0"`, cmd.Path}
+	cmd.Path, err = exec.LookPath("sh")
+	zktest.Must(t, err)
+	cmd.Stdout, cmd.Stderr = out, out
+	zktest.Must(t, cmd.Start())
+	s := &script{t: t, spec: Spec{Out: out}}
 	s.waitForLines(1)
 	for _, sig := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
-		zktest.Must(t, syscall.Kill(os.Getpid(), sig))
+		zktest.Must(t, cmd.Process.Signal(sig))
 	}
-	if got := s.wait(); got != 3 {
-		t.Errorf("status %d", got)
+	zktest.Check(t, cmd.Wait())
+	if !strings.Contains(s.printed(), "helper: status 3, <nil>") {
+		t.Errorf("it printed %q", s.printed())
 	}
 }
 
@@ -225,8 +233,9 @@ func TestStopReachesTheGroup(t *testing.T) {
 		"all obey":                "sleep 1000 & echo $!; echo $$; wait",
 		"the grandchild does not": `sh -c 'trap "" TERM; echo $$; exec sleep 1000' & echo $$; wait`,
 	} {
-		s := newScript(t, text).start()
-		pids := s.waitForPIDs(2)
+		s := newScript(t, text)
+		s.spec.Grace = 300 * time.Millisecond
+		pids := s.start().waitForPIDs(2)
 		s.stop <- farDeadline()
 		if got := s.wait(); got != 143 {
 			t.Errorf("%s: status %d", name, got)
@@ -240,9 +249,10 @@ func TestStopReachesTheGroup(t *testing.T) {
 }
 
 func TestDaemonIsLeftAlone(t *testing.T) {
-	s := newScript(t, "sleep 1000 & echo $!").start()
-	daemon := s.waitForPIDs(1)[0]
-	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.alertText(), "of the command's process group") {
+	s := newScript(t, "sleep 1000 & echo $!")
+	s.spec.Leave = true
+	daemon := s.start().waitForPIDs(1)[0]
+	if got := s.wait(); got != 0 || !zktest.Runs(daemon) || !strings.Contains(s.alertText(), "run on without the lock: ") {
 		t.Errorf("status %d, daemon alive: %t, alerts %q", got, zktest.Runs(daemon), s.alertText())
 	}
 }
@@ -305,9 +315,13 @@ func TestStopThatIsClosed(t *testing.T) {
 	}
 }
 
-func TestStoppedChildGoesOn(t *testing.T) {
-	s := newScript(t, "kill -STOP $$; exit 4")
-	if got := s.start().wait(); got != 4 || !strings.Contains(s.alertText(), "sh was stopped; zksh continues it") {
+// Without a terminal, a stopped program stays stopped, and keeps the lock until it is continued.
+func TestStoppedChildIsNotEnded(t *testing.T) {
+	s := newScript(t, "echo $$; kill -STOP $$; exit 4").start()
+	pid := s.waitForPIDs(1)[0]
+	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "sh was stopped; zksh still holds the lock") })
+	zktest.Must(t, syscall.Kill(pid, syscall.SIGCONT))
+	if got := s.wait(); got != 4 {
 		t.Errorf("status %d, alerts %q", got, s.alertText())
 	}
 }

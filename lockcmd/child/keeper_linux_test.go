@@ -2,6 +2,7 @@ package child
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -35,6 +36,47 @@ sleep 1000 & echo $!
 (setsid sleep 1000 & echo $!)
 setpriv --reuid 65534 --clear-groups sleep 1000 & echo $!
 echo $$; wait`
+
+// installForNobody copies the test binary, and setpriv with the set-uid bit, to a directory
+// that every user can read. becomesRoot is a program that runs as root.
+func installForNobody(t *testing.T) (self, becomesRoot string) {
+	t.Helper()
+	requireRoot(t)
+	dir := t.TempDir()
+	install := func(from, name string, mode os.FileMode) string {
+		data, err := os.ReadFile(from)
+		zktest.Must(t, err)
+		file := filepath.Join(dir, name)
+		zktest.Must(t, os.WriteFile(file, data, 0o755))
+		zktest.Must(t, os.Chmod(file, mode))
+		return file
+	}
+	setpriv, err := exec.LookPath("setpriv")
+	zktest.Must(t, err)
+	for up := dir; up != os.TempDir(); up = filepath.Dir(up) {
+		zktest.Must(t, os.Chmod(up, 0o755))
+	}
+	return install("/proc/self/exe", "zksh", 0o755), install(setpriv, "becomes-root", 0o755|os.ModeSetuid)
+}
+
+func asNobody(self string) func(*exec.Cmd) {
+	return func(cmd *exec.Cmd) {
+		cmd.Path = self
+		cmd.Env = append(cmd.Env, leaseVariable+"=8s")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+}
+
+// zksh cannot terminate a program that becomes root, if zksh runs as an ordinary user. Run names it.
+func TestEscape(t *testing.T) {
+	self, becomesRoot := installForNobody(t)
+	h := startHolder(t, becomesRoot+` --reuid 0 --keep-groups sleep 1000 & echo $!; echo $$; wait`, 2, asNobody(self))
+	zktest.Check(t, h.cmd.Wait())
+	want := fmt.Sprintf("cannot terminate these processes, which continue without the lock: %d (sleep)", h.pids[0])
+	if got := h.stderr(); !strings.Contains(got, ErrEscaped.Error()) || !strings.Contains(got, want) {
+		t.Errorf("it said %q", got)
+	}
+}
 
 // A holder is a helper with the processes that it has started.
 type holder struct {
@@ -180,55 +222,42 @@ func TestStoppedKeeper(t *testing.T) {
 	}
 }
 
-// dismissKeeper continues a stopped keeper instead of waiting for ever.
-func TestDismissWakes(t *testing.T) {
-	ordersEnd, orders, err := os.Pipe()
-	zktest.Must(t, err)
-	reports, reportsEnd, err := os.Pipe()
-	zktest.Must(t, err)
-	c := &child{keeper: exec.Command("cat")} // cat also ends when its input ends
-	c.keeper.Stdin, c.keeper.Stdout, c.orders.file = ordersEnd, reportsEnd, orders
-	zktest.Must(t, c.keeper.Start())
-	ordersEnd.Close()
-	reportsEnd.Close()
-	zktest.Must(t, c.keeper.Process.Signal(syscall.SIGSTOP))
-	done := make(chan struct{})
-	go func() { // ends with the keeper
-		defer close(done)
-		c.dismissKeeper(readMessages[report](reports))
-	}()
-	select {
-	case <-done:
-	case <-zktest.Within(t).Done():
-		_ = c.keeper.Process.Kill() // lets dismissKeeper return
-		t.Error("a stopped keeper is waited for")
-		<-done
-	}
-}
-
-// KILL comes in time after the machine was asleep and its monotonic clock stood still.
+// The program is terminated, and KILL is due, after the machine was asleep and timers stood still.
 func TestKillAfterSleep(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	zktest.Must(t, cmd.Start())
-	r, w, err := os.Pipe()
-	zktest.Must(t, err)
-	defer r.Close()
-	defer w.Close()
 	slept := time.Duration(0)
-	k := &keeper{
-		messageWriter: messageWriter{file: w}, pid: cmd.Process.Pid, program: program{Argv: []string{"sleep"}}, timer: time.NewTimer(time.Hour),
-		now: func() moment { n := now(); n.wall = n.wall.Add(slept); return n },
-	}
-	due := momentAt(farDeadline())
-	k.killAt = &due
-	if k.checkClocks(); !zktest.Runs(cmd.Process.Pid) {
-		t.Error("it was killed before its time")
+	k := newKeeper(cmd.Process.Pid, link{})
+	k.program = cmd.Process.Pid
+	k.now = func() int64 { return now() + int64(slept) }
+	k.lease, k.grace = k.now()+int64(time.Hour), int64(time.Minute)
+	if k.checkClock(); k.killAt != never || !zktest.Runs(cmd.Process.Pid) {
+		t.Error("it was terminated before its time")
 	}
 	slept = 2 * time.Hour
-	k.checkClocks()
-	if err := cmd.Wait(); err == nil || err.Error() != "signal: killed" {
+	k.checkClock()
+	slept += doubtTime // no newer lease has come meanwhile
+	if k.checkClock(); k.killAt > k.now() || !k.overdue {
+		t.Errorf("KILL comes in %s", time.Duration(k.killAt-k.now()))
+	}
+	if err := cmd.Wait(); err == nil || err.Error() != "signal: terminated" {
 		t.Errorf("it ended with %v", err)
+	}
+}
+
+// The keeper does not act on an old lease if a newer one arrives within a moment.
+func TestNewerLeaseCounts(t *testing.T) {
+	k := newKeeper(os.Getpid(), link{})
+	k.ended = true // nothing gets a signal
+	past := time.Duration(0)
+	k.now = func() int64 { return now() + int64(past) }
+	k.lease, k.grace = k.now(), int64(time.Minute)
+	k.checkClock()
+	k.execute(record{Kind: orderLease, Time: k.now() + int64(time.Hour)})
+	past = doubtTime
+	if k.checkClock(); k.killAt != never {
+		t.Error("a healthy program was terminated")
 	}
 }
 
@@ -255,4 +284,84 @@ func TestStopKeyComesBack(t *testing.T) {
 			t.Errorf("behind program %d Ctrl-Z does nothing", i)
 		}
 	}
+}
+
+// Run returns when a daemon in a session of its own has ended. By then it has named the daemon.
+func TestDaemonIsWaitedFor(t *testing.T) {
+	s := newScript(t, `setsid sh -c 'echo $$; while :; do sleep 0.02; done' & exit 3`).start()
+	daemon := s.waitForPIDs(1)[0]
+	zktest.Eventually(t, "the alert", func() bool {
+		return strings.Contains(s.alertText(), "sh has ended; zksh holds the lock") && strings.Contains(s.alertText(), fmt.Sprintf(" %d (sh)", daemon))
+	})
+	select {
+	case <-s.ended:
+		t.Error("it was not waited for")
+	default:
+	}
+	zktest.Must(t, syscall.Kill(daemon, syscall.SIGKILL))
+	if got := s.wait(); got != 3 {
+		t.Errorf("status %d", got)
+	}
+}
+
+// A program that has left its group receives signals, too.
+func TestSignalReachesAnotherSession(t *testing.T) {
+	s := newScript(t, `exec setsid sh -c 'trap "exit 9" TERM; echo ready; while :; do sleep 0.05; done'`).start()
+	s.waitForLines(1)
+	zktest.Must(t, syscall.Kill(os.Getpid(), syscall.SIGTERM))
+	if got := s.wait(); got != 9 {
+		t.Errorf("status %d", got)
+	}
+}
+
+// INT, TERM, QUIT and HUP terminate what the program has left, although it ignores INT.
+func TestSignalTerminatesTheRest(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP} {
+		s := newScript(t, `trap "" INT; setsid sh -c 'echo $$; exec sleep 1000' & echo $!; exit 3`).start()
+		pids := s.waitForPIDs(2)
+		zktest.Eventually(t, "the end of the program", func() bool { return strings.Contains(s.alertText(), "sh has ended") })
+		zktest.Must(t, syscall.Kill(os.Getpid(), sig))
+		if got := s.wait(); got != 3 || zktest.Runs(pids[0]) || zktest.Runs(pids[1]) {
+			t.Errorf("%s: status %d", sig, got)
+		}
+	}
+}
+
+// HUP, INT, TSTP, TTIN, TTOU and CONT stay ignored, and no other signal becomes ignored, except that QUIT
+// follows INT.
+func TestIgnoredSignalsReachTheProgram(t *testing.T) {
+	for ignored, want := range map[string]string{
+		"":                            "0000000000000000",
+		"HUP":                         "0000000000000001",
+		"INT QUIT":                    "0000000000000006",
+		"HUP INT TSTP TTIN TTOU CONT": "00000000003a0007",
+	} {
+		cmd := helper(t, "exec grep SigIgn /proc/self/status")
+		cmd.Args = []string{"sh", "-c", `test -z "$1" || trap "" $1; exec "$0"`, cmd.Path, ignored}
+		var err error
+		cmd.Path, err = exec.LookPath("sh")
+		zktest.Must(t, err)
+		out, err := cmd.Output()
+		if got := strings.TrimSpace(strings.TrimPrefix(string(out), "SigIgn:")); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %s", ignored, got, err, want)
+		}
+	}
+}
+
+// What the program leaves does not become a child of zksh, which would not reap it.
+func TestDaemonIsNotAdopted(t *testing.T) {
+	s := newScript(t, `setsid sleep 1000 & echo $!`)
+	s.spec.Leave = true
+	daemon := s.start().waitForPIDs(1)[0]
+	s.wait()
+	if isChild(daemon, nil) {
+		t.Error("zksh has adopted the daemon")
+	}
+}
+
+// A daemon that double-forks, and leaves the session and the group, ends with its holder.
+func TestDaemonEndsWithItsKilledHolder(t *testing.T) {
+	h := startHolder(t, `(setsid sh -c 'sleep 1000 </dev/null >/dev/null 2>&1 & echo $!') ; echo $$; exec sleep 1000`, 2, nil)
+	h.signal(syscall.SIGKILL)
+	waitForAllGone(t, h.pids)
 }

@@ -3,6 +3,7 @@
 package child
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -18,21 +19,13 @@ const scriptVariable = "ZKSH_TEST_CHILD"
 // renewed.
 const leaseVariable = "ZKSH_TEST_LEASE"
 
-// escapeVariable is the environment variable with the argument for Escape.
-const escapeVariable = "ZKSH_TEST_ESCAPE"
-
-// TestMain runs the tests. In other processes it is the keeper of a program, or the helper,
-// or prints the result of Escape.
+// TestMain runs the tests. In other processes it is the keeper of a program, or the helper.
 func TestMain(m *testing.M) {
 	if status, is := Keeper(); is {
 		os.Exit(status)
 	}
 	if os.Getenv("GORACE") == "" { // otherwise each keeper built with -race sleeps for a second at its end
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
-	}
-	if name := os.Getenv(escapeVariable); name != "" {
-		fmt.Println("escape:", Escape(name))
-		return
 	}
 	if text := os.Getenv(scriptVariable); text != "" {
 		runScript(text)
@@ -53,7 +46,9 @@ func helper(t *testing.T, text string) *exec.Cmd {
 func runScript(text string) {
 	before := openTerminal()
 	ours := make(chan os.Signal, 8)
-	signal.Notify(ours, os.Interrupt)
+	if !signal.Ignored(os.Interrupt) {
+		signal.Notify(ours, os.Interrupt)
+	}
 	listener := Listen()
 	defer listener.Close()
 	var left func() time.Duration
@@ -67,6 +62,20 @@ func runScript(text string) {
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
 		Alert: func(text string) { fmt.Fprintf(os.Stderr, "alert: %s\n", text) },
 	}, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if listener.keyUnshared {
+		stop := context.AfterFunc(ctx, func() { panic("Ctrl-C does not arrive") })
+		go func() { // ends with Ctrl-C
+			sig := <-ours
+			ours <- sig
+			stop()
+			cancel()
+		}()
+	}
+	if _, err := listener.PassKeyOn(ctx); err != nil {
+		panic(err)
+	}
 	signal.Stop(ours)
 	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.isOurs())
 	if after := openTerminal(); after != nil {

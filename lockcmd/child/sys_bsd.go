@@ -4,54 +4,60 @@ package child
 
 import (
 	"os"
+	"os/signal"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
+
+// macOS and the BSDs have no counterpart of Linux's child subreaper, or zksh does not use it. So the tree of a
+// program is its process group, and zksh cannot name the processes in it. zksh notices the end of the keeper
+// when the link is closed. Whether an empty group remains is not known for all of these systems.
+const (
+	adoptsOrphans    = false
+	keepsEmptyGroups = false
+)
+
+func adoptOrphans(bool)                    {}
+func (t *tree) children() []int            { return nil }
+func inOtherSession(int) bool              { return false }
+func hasEnded(int) bool                    { return false }
+func describeTree(int) string              { return "" }
+func setProcessName(string)                {}
+func programAttr(int) *syscall.SysProcAttr { return nil }
+func duplicateTo(from, fd int) error       { return unix.Dup2(from, fd) }
+
+// now returns the time since the machine was started, in nanoseconds. If somebody sets the clock, the system
+// also changes the time at which the machine was started.
+func now() int64 {
+	boot, err := unix.SysctlTimeval("kern.boottime")
+	if err != nil {
+		return time.Now().UnixNano()
+	}
+	return time.Now().UnixNano() - boot.Nano()
+}
 
 // executable returns the path of the zksh executable, with which Run starts the keeper.
 func executable() (string, error) { return os.Executable() }
 
-// becomeReaper does nothing, because macOS and the BSDs have no counterpart of Linux's child
-// subreaper, which becomes the parent of orphans.
-func becomeReaper() error { return nil }
-
-// childAttr returns attributes that put the program into its own process group.
-func childAttr() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
-// A cgroup is a placeholder, because only Linux has control groups.
-type cgroup struct{}
-
-func newCgroup() *cgroup                    { return nil }
-func (*cgroup) path() string                { return "" }
-func (*cgroup) attach(*syscall.SysProcAttr) {}
-func (*cgroup) release()                    {}
-func (*cgroup) isEmpty() bool               { return false }
-func removeCgroup(string)                   {}
-func killCgroup(string) error               { return nil }
-
-// canKillAll reports whether the keeper can kill processes of other users.
-func canKillAll() bool { return os.Geteuid() == 0 }
-
-// killTree does nothing, because on macOS and the BSDs zksh cannot find the descendants of a
-// process. On Linux, it kills them.
-func killTree(int) (left int, err error) { return 0, nil }
-
-// reapOrphans does nothing, because on macOS and the BSDs orphans do not become children of the
-// keeper.
-func reapOrphans(int) {}
-
-// countGroup returns 0 if the process group is empty. Otherwise, it returns -1, because zksh can
-// count the processes of a group only on Linux.
-func countGroup(group int) int {
-	if syscall.Kill(-group, 0) == syscall.ESRCH {
+// startNothing starts a process that ends at once, and returns its process id, or 0.
+func startNothing() (pid int) {
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", ":"}, &syscall.ProcAttr{Sys: &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
 		return 0
 	}
-	return -1
+	return pid
 }
 
-// catchSuspend makes the Listener l receive SIGTSTP like other signals, so that Ctrl-Z does not
-// suspend zksh. The returned function does nothing. Only on Linux does it restore the default
-// action of the signal.
-func catchSuspend(l *Listener) (release func() error, err error) {
+// isIgnored reports whether a signal is ignored.
+func isIgnored(sig syscall.Signal) bool { return signal.Ignored(sig) }
+
+// enter makes the Listener l receive SIGTSTP like other signals, so that Ctrl-Z does not stop zksh.
+func enter(l *Listener) error {
 	l.add(syscall.SIGTSTP)
-	return func() error { return nil }, nil
+	return nil
 }
+
+// leave does nothing. Only on Linux does it restore the default action of SIGTSTP.
+func leave() error { return nil }

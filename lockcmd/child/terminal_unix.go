@@ -15,13 +15,12 @@ import (
 // A terminal is the controlling terminal of zksh. A nil *terminal means that there is none.
 type terminal struct {
 	file  *os.File
-	group int        // process group of zksh
 	modes *tty.Modes // terminal modes before the program got the terminal
 	given bool       // whether the program has been given the terminal
 }
 
-// openTerminal opens the controlling terminal of zksh. It returns nil if there is none, as
-// under cron, or if the terminal was disconnected. A program can run without a terminal.
+// openTerminal opens the controlling terminal of zksh. It returns nil if there is none, as under cron, or if
+// the terminal was disconnected. A program can run without a terminal.
 func openTerminal() *terminal {
 	f, err := os.OpenFile("/dev/tty", os.O_RDWR, 0)
 	if err != nil {
@@ -32,7 +31,7 @@ func openTerminal() *terminal {
 		f.Close()
 		return nil
 	}
-	return &terminal{file: f, group: unix.Getpgrp(), modes: modes}
+	return &terminal{file: f, modes: modes}
 }
 
 func (t *terminal) close() {
@@ -41,14 +40,8 @@ func (t *terminal) close() {
 	}
 }
 
-// isControlling reports whether f is the controlling terminal of zksh.
-func isControlling(f *os.File) bool {
-	_, err := tty.Foreground(f)
-	return err == nil
-}
-
 // isOurs reports whether zksh's process group is the foreground process group of the terminal.
-func (t *terminal) isOurs() bool { return t != nil && t.hasGroup(t.group) }
+func (t *terminal) isOurs() bool { return t.hasGroup(unix.Getpgrp()) }
 
 // hasGroup reports whether the given process group is in the foreground of the terminal.
 func (t *terminal) hasGroup(group int) bool {
@@ -59,35 +52,30 @@ func (t *terminal) hasGroup(group int) bool {
 	return err == nil && now == group
 }
 
-// giveTo puts a process group into the foreground of the terminal. It is not an error if the
-// group has already ended.
+// giveTo puts a process group into the foreground of the terminal. It is not an error if the group has already
+// ended.
 func (t *terminal) giveTo(group int) error {
 	t.given = true
-	if err := tty.SetForeground(t.file, group); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
+	err := tty.SetForeground(t.file, group)
+	if err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("cannot give the command access to the terminal: %w", err)
 	}
 	return nil
 }
 
-// takeBack puts the process group of zksh into the foreground of the terminal, even if the program
-// has given the terminal to another group.
-func (t *terminal) takeBack() error {
+// takeBack puts the process group of zksh into the foreground of the terminal, even if the program has given
+// the terminal to another group. If restore is true, it also restores the modes that the terminal had before
+// the program was given it.
+func (t *terminal) takeBack(restore bool) error {
 	if t == nil || !t.given {
 		return nil
 	}
-	if err := tty.SetForeground(t.file, t.group); err != nil {
-		return fmt.Errorf("cannot return the terminal to zksh: %w", err)
+	err := tty.SetForeground(t.file, unix.Getpgrp())
+	if restore {
+		err = errors.Join(err, tty.Quietly(func() error { return tty.SetModes(t.file, t.modes) }))
 	}
-	return nil
-}
-
-// restoreModes restores the modes that the terminal had before the program was given it.
-func (t *terminal) restoreModes() error {
-	if t == nil || !t.given {
-		return nil
-	}
-	if err := tty.Quietly(func() error { return tty.SetModes(t.file, t.modes) }); err != nil {
-		return fmt.Errorf("cannot restore the terminal modes: %w", err)
+	if err != nil {
+		return fmt.Errorf("cannot take the terminal back from the command: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,50 @@
+//go:build unix && !aix && !solaris
+
+package child
+
+import (
+	"os"
+	"strings"
+	"syscall"
+)
+
+// spawn starts a program as execvp does. The error is always a syscall.Errno.
+func spawn(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	if argv[0] == "" || strings.Contains(argv[0], "/") {
+		return spawnFile(argv[0], argv, attr)
+	}
+	found := error(syscall.ENOENT)
+	for _, dir := range searchPath() {
+		if dir != "" { // an empty entry of PATH means the current folder
+			dir += "/"
+		}
+		switch pid, err = spawnFile(dir+argv[0], argv, attr); err {
+		case syscall.EACCES:
+			found = err
+		case syscall.ENOENT, syscall.ENOTDIR, syscall.ESTALE, syscall.ENODEV, syscall.ETIMEDOUT:
+		default:
+			return pid, err
+		}
+	}
+	return 0, found
+}
+
+// searchPath returns the folders in which spawn looks for a program.
+func searchPath() []string {
+	path, set := os.LookupEnv("PATH")
+	if !set {
+		path = "/bin:/usr/bin"
+	}
+	return strings.Split(path, ":")
+}
+
+// spawnFile starts the program in the given file. If the kernel does not know the format of the file, it is a
+// script for the shell.
+func spawnFile(file string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	pid, err = syscall.ForkExec(file, argv, attr)
+	if err == syscall.ENOEXEC {
+		const shell = "/bin/sh"
+		return syscall.ForkExec(shell, append([]string{shell, file}, argv[1:]...), attr)
+	}
+	return pid, err
+}
