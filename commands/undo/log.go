@@ -1,11 +1,9 @@
 package undo
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -169,9 +167,9 @@ func (b *Origin) facts(here Origin) any {
 
 // pick returns the operations to undo. If args contains a number, pick returns the operation with
 // that number. Otherwise, it returns the operations of the latest line of this program's Origin
-// that can be undone on this ensemble. If there is none, the line may be of another Origin, subject
-// to confirmOthers.
-func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (lineOperations, error) {
+// that can be undone on this ensemble. It never returns operations of another Origin without their
+// number, because their user may still need them.
+func (l Log) pick(env *commands.Env, args []string) (lineOperations, error) {
 	s := &store{l.Dir}
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
@@ -202,31 +200,15 @@ func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry boo
 	if latest == nil {
 		return lineOperations{}, fmt.Errorf("there is nothing left to undo%s; to list what was saved, run: undo -l", far)
 	}
-	others := s.lineOf(env, latest, all)
-	return others, l.confirmOthers(ctx, env, others, dry)
+	from := "terminal"
+	if env.Mode == commands.ByHand {
+		from = "shell"
+	}
+	return lineOperations{}, fmt.Errorf("nothing left to undo from this %s; the latest change from another shell is operation %d (%s %s), %s ago, %s; to undo it, run: undo %d",
+		from, latest.N, latest.Command, latest.Path, commands.Age(time.Since(latest.Time)), latest.By.words(l.By), latest.N)
 }
 
 // isOpen reports whether undo without a number may undo the operation e.
 func (s *store) isOpen(e *entry) bool {
 	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
-}
-
-// confirmOthers decides whether undo without a number may undo operations of another Origin. At the
-// prompt, it asks the user. Without a prompt, undo may undo an operation of another single command,
-// but not one of a shell.
-func (l Log) confirmOthers(ctx context.Context, env *commands.Env, all lineOperations, dry bool) error {
-	e := all.operations[0]
-	what := fmt.Sprintf("%s, %s ago, %s", all.describe(), commands.Age(time.Since(e.Time)), e.By.words(l.By))
-	switch {
-	case dry || env.Confirm != "" || env.Mode != commands.ByHand && e.By != nil && e.By.Kind == commandLine:
-		env.Screen.Note(fmt.Sprintf("nothing left to undo from this terminal; the latest change from another shell is %s", what))
-		return nil
-	case env.Mode != commands.ByHand:
-		return fmt.Errorf("nothing left to undo from this terminal; the latest change from another shell is %s; to undo it, run: undo %d", what, e.N)
-	}
-	yes, err := env.Screen.Ask(ctx, fmt.Sprintf("nothing left to undo from this shell; the latest change from another shell is %s. Undo it? [y/N] ", what))
-	if err == nil && !yes {
-		err = errors.New("nothing was undone")
-	}
-	return err
 }

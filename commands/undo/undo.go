@@ -41,8 +41,7 @@ func Command(log Log) *commands.Command {
 		Except:  commands.ByFlag(map[string]commands.Effect{"list": commands.Writes, commands.DryRun: commands.Writes}),
 		Args:    "[-l] [-n] [-s] [--overwrite] [number]",
 		Summary: "undo an operation that overwrote or deleted znodes",
-		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. If there is " +
-			"none, undo shows the latest operation of another shell, and asks whether to revert it. With a number, undo " +
+		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. With a number, undo " +
 			"reverts that operation, no matter who performed it; undo -l lists the numbers. If one line performed several " +
 			"operations, as find … -- delete {} does, undo without a number reverts all of them, the latest first. An undo " +
 			"can itself be undone, by its number.\n\n" +
@@ -81,7 +80,7 @@ func Command(log Log) *commands.Command {
 					}
 					return log.print(env)
 				}
-				line, err := log.pick(ctx, env, args, *dry)
+				line, err := log.pick(env, args)
 				if err == nil {
 					err = line.confirm(ctx, env)
 				}

@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -95,9 +96,9 @@ func TestUndoAfterKill(t *testing.T) {
 			c.expect(connected)
 			// The connection loss may have been reported before the end of the list.
 			c.run("undo -l", `\n +\d+ +\d+s  (deleteall|set) +\d+ +\d+  \S+ +/app(/03)?( \(maybe\))?\n`)
-			c.typeIn("undo\r")
-			c.expect(`nothing left to undo from this shell; the latest change from another shell is operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\)\. Undo it\? \[y/N\] $`)
-			c.run("y", `undid operation \d+ \((deleteall|set) /app`)
+			refusal := c.run("undo", `nothing left to undo from this shell; the latest change from another shell is operation \d+ \((deleteall|set) /app(/03)?\), \d+s ago, by the shell (in pts/\d+ )?\(pid \d+\); to undo it, run: undo \d+\n`)
+			number := regexp.MustCompile(`run: (undo \d+)`).FindStringSubmatch(refusal)[1]
+			c.run(number, `undid operation \d+ \((deleteall|set) /app`)
 			c.typeIn("\x04")
 			c.wantStatus(0)
 			if got := runAt(t, box.Addr(), "ls", "-R", "/app"); got != all {
