@@ -113,7 +113,9 @@ func TestHostileServersFillNoMemory(t *testing.T) {
 			if f.hostileOnly && !*hostile {
 				t.Skip("make hostile runs it")
 			}
-			t.Parallel()
+			if f.mode != "words" { // zksh waits only seconds for a word, so these run before the others
+				t.Parallel()
+			}
 			args := []string{"-server", zktest.Endless(t, f.mode), "-timeout", "10000"}
 			if !strings.Contains(f.line, "\n") {
 				args = append(args, strings.Fields(f.line)...)
