@@ -319,11 +319,31 @@ func TestStopThatIsClosed(t *testing.T) {
 func TestStoppedChildIsNotEnded(t *testing.T) {
 	s := newScript(t, "echo $$; kill -STOP $$; exit 4").start()
 	pid := s.waitForPIDs(1)[0]
-	zktest.Eventually(t, "the alert", func() bool { return strings.Contains(s.alertText(), "sh was stopped; zksh still holds the lock") })
+	s.waitUntilStopped()
 	zktest.Must(t, syscall.Kill(pid, syscall.SIGCONT))
 	if got := s.wait(); got != 4 {
 		t.Errorf("status %d, alerts %q", got, s.alertText())
 	}
+}
+
+// TERM and HUP also end a stopped program.
+func TestStoppedChildEnds(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		s := newScript(t, "echo $$; kill -STOP $$; exit 4").start()
+		s.waitForPIDs(1)
+		s.waitUntilStopped()
+		zktest.Must(t, syscall.Kill(os.Getpid(), sig))
+		if got := s.wait(); got != 128+int(sig) {
+			t.Errorf("%s: status %d", sig, got)
+		}
+	}
+}
+
+func (s *script) waitUntilStopped() {
+	s.t.Helper()
+	zktest.Eventually(s.t, "the alert", func() bool {
+		return strings.Contains(s.alertText(), "sh was stopped; zksh still holds the lock")
+	})
 }
 
 // Ctrl-Z that reaches zksh, because the program does not have the terminal, stops neither

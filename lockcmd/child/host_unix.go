@@ -38,7 +38,9 @@ type host struct {
 }
 
 // forwardedSignals are the signals that zksh passes on to the program.
-var forwardedSignals = []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2}
+var forwardedSignals = []os.Signal{
+	syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2,
+}
 
 // terminates reports whether a signal normally terminates a program. After such a signal, zksh does not start a
 // program.

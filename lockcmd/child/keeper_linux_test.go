@@ -291,7 +291,8 @@ func TestDaemonIsWaitedFor(t *testing.T) {
 	s := newScript(t, `setsid sh -c 'echo $$; while :; do sleep 0.02; done' & exit 3`).start()
 	daemon := s.waitForPIDs(1)[0]
 	zktest.Eventually(t, "the alert", func() bool {
-		return strings.Contains(s.alertText(), "sh has ended; zksh holds the lock") && strings.Contains(s.alertText(), fmt.Sprintf(" %d (sh)", daemon))
+		return strings.Contains(s.alertText(), "sh has ended; zksh holds the lock") &&
+			strings.Contains(s.alertText(), fmt.Sprintf(" %d (sh)", daemon))
 	})
 	select {
 	case <-s.ended:
@@ -361,7 +362,8 @@ func TestDaemonIsNotAdopted(t *testing.T) {
 
 // A daemon that double-forks, and leaves the session and the group, ends with its holder.
 func TestDaemonEndsWithItsKilledHolder(t *testing.T) {
-	h := startHolder(t, `(setsid sh -c 'sleep 1000 </dev/null >/dev/null 2>&1 & echo $!') ; echo $$; exec sleep 1000`, 2, nil)
+	const text = `(setsid sh -c 'sleep 1000 </dev/null >/dev/null 2>&1 & echo $!') ; echo $$; exec sleep 1000`
+	h := startHolder(t, text, 2, nil)
 	h.signal(syscall.SIGKILL)
 	waitForAllGone(t, h.pids)
 }

@@ -78,7 +78,10 @@ type keeper struct {
 const never = math.MaxInt64
 
 func newKeeper(group int, zksh link) *keeper {
-	return &keeper{tree: tree{group: group}, zksh: zksh, now: now, timer: time.NewTimer(0), killAt: never, termed: map[int]bool{}}
+	return &keeper{
+		tree: tree{group: group}, zksh: zksh, now: now, timer: time.NewTimer(0), killAt: never,
+		termed: map[int]bool{},
+	}
 }
 
 // run starts the program, and supervises it until nothing is left that could be killed.
@@ -212,8 +215,8 @@ func (k *keeper) handleZkshGone() {
 	k.terminate(due)
 }
 
-// send sends a signal to the program's group, and to the program if it has left the group. It reports an error
-// to zksh.
+// send sends a signal to the program's group, and to the program if it has left the group. After SIGTERM and
+// SIGHUP, it sends SIGCONT: a stopped program must be able to handle them. It reports an error to zksh.
 func (k *keeper) send(sig syscall.Signal) {
 	err := k.signal(sig)
 	if !k.ended && k.isOutside(k.program) {
@@ -221,6 +224,9 @@ func (k *keeper) send(sig syscall.Signal) {
 	}
 	if number, failed := errors.AsType[syscall.Errno](err); failed {
 		k.zksh.send(record{Kind: reportRefused, Number: int32(number)})
+	}
+	if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
+		k.send(syscall.SIGCONT)
 	}
 }
 
@@ -232,7 +238,6 @@ func (k *keeper) terminate(due int64) {
 		k.killAt = k.now() + k.grace
 		k.termed[k.program] = true
 		k.send(syscall.SIGTERM)
-		k.send(syscall.SIGCONT) // a stopped program must be able to handle SIGTERM
 	}
 	k.killAt = min(k.killAt, due, k.lease-min(k.grace/2, int64(killReserve)))
 }
