@@ -298,14 +298,13 @@ func TestOtherEnsembleOfTheSameName(t *testing.T) {
 	}
 	h.do("create /a", "create /a/b old", "set /a/b new", "deleteall /a")
 	next := newTestShell(t, other.Addr(), h.store.dir)
-	next.yes = true
 	for n := 1; n <= 2; n++ {
 		e, err := next.store.entry(n)
 		zktest.Must(t, err)
 		e.Servers = next.env.Session.Servers().Hosts
 		zktest.Must(t, next.store.write(e))
 	}
-	for _, line := range []string{"undo", "undo -n", "undo -s", "undo 1"} {
+	for _, line := range []string{"undo 2", "undo -n 2", "undo -s 2", "undo 1"} {
 		next.fails(line, "to restore the saved znodes anyway, use import -R with the file")
 	}
 	next.wantTree("/a", map[string]string{})
