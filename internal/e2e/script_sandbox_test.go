@@ -29,7 +29,8 @@ var allVersions = flag.Bool("versions", false, "run all scripts with the sandbox
 // TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox. As the default
 // version, its answers must be the same as the real server's. As the oldest version, they must
 // match what the scripts expect of it. By default, only the scripts that depend on the version
-// run with the oldest. With -versions, all scripts run with every version that it emulates.
+// run with the oldest, and none with -short. With -versions, all scripts run with every version
+// that it emulates.
 func TestScriptsOnSandbox(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("UPDATE_SCRIPTS") != "" {
@@ -39,7 +40,7 @@ func TestScriptsOnSandbox(t *testing.T) {
 	for i, as := range sandbox.Versions() {
 		dir := dir
 		if !*allVersions && as != sandbox.DefaultVersion {
-			if i > 0 {
+			if i > 0 || testing.Short() {
 				continue
 			}
 			dir = scriptsWith(t, dir, "[before:")
