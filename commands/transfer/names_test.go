@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
 
@@ -18,5 +19,15 @@ func TestNamesAreInOneLine(t *testing.T) {
 		if !slices.Contains(cells, `/a\nb`) {
 			t.Errorf("%s: %q", what, cells)
 		}
+	}
+}
+
+// A copy or an import that stopped can be completed, if it has created znodes or may have.
+func TestStoppedWritesCanBeCompleted(t *testing.T) {
+	stopped := zktree.WriteError{Cause: zkconn.ConnectionLoss}
+	maybe, created := stopped, stopped
+	maybe.Outcome.Unknown, created.Done.Created = 3, 3
+	if isPartial(&stopped) || !isPartial(&maybe) || !isPartial(&created) {
+		t.Errorf("%v, %v, %v", isPartial(&stopped), isPartial(&maybe), isPartial(&created))
 	}
 }

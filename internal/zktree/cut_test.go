@@ -168,3 +168,33 @@ func TestEqualInSpiteOfCuts(t *testing.T) {
 		}
 	}
 }
+
+// If the connection is cut at any request, Delete and SetACL nevertheless change every znode, and count
+// each once.
+func TestSubtreeInSpiteOfCuts(t *testing.T) {
+	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+	_, port, _ := strings.Cut(proxy.Addr(), ":")
+	servers := proxy.Addr() + ",localhost:" + port // the client tries the second name at once
+	s := zksession.Open(t, zkconn.Config{Servers: servers, Timeout: zktest.Patience})
+	for at := range 12 {
+		for name, cut := range map[string]func(int32, int) <-chan struct{}{
+			"before": proxy.CutBeforeSkipping, "after": proxy.CutAfterSkipping,
+		} {
+			create(t, s, "/t", "/t/a", "/t/a/b", "/t/c", "/t/d")
+			cut(zktest.AnyRequest, at)
+			n, err := SetACL(t.Context(), s.Client, "/t", zk.WorldACL(zk.PermAll&^zk.PermWrite), 0, nil)
+			if n != 5 || err != nil {
+				t.Errorf("cut %s request %d: %d ACLs set: %v", name, at, n, err)
+			}
+			cut(zktest.AnyRequest, at)
+			if n, err := Delete(t.Context(), s.Client, "/t", 2, nil); n != 5 || err != nil {
+				t.Errorf("cut %s request %d: %d deleted: %v", name, at, n, err)
+			}
+			cut(-77, 0) // no further cuts: no request has this type
+			left, err := Stats(t.Context(), s.Client, "/t")
+			if len(left) > 0 || err != nil {
+				t.Fatalf("cut %s request %d: %d znodes are left: %v", name, at, len(left), err)
+			}
+		}
+	}
+}
