@@ -3,7 +3,7 @@
 // Bench runs commands and scripts of zksh by turns with zkCli, or with another version of zksh, on
 // one real server. It prints a table of times, ratios and peak memory.
 //
-//	go run ./internal/bench [-against COMMIT] [-quick]
+//	go run ./internal/bench [-against COMMIT] [-quick] [-only REGEXP] [-rounds N]
 //
 // The function measurements lists what it runs. The benchmarks of single packages are beside their
 // code, and run with go test -bench.
@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -91,11 +92,13 @@ type bench struct {
 func main() {
 	against := flag.String("against", "", "compare with zksh as it was at this `commit`, not with zkCli")
 	quick := flag.Bool("quick", false, "run everything once and with small trees; the figures mean nothing")
+	only := flag.String("only", "", "measure only the rows whose names match this `regexp`")
+	rounds := flag.Int("rounds", 0, "run each row this often; 0: as often as the table of measurements says")
 	flag.Parse()
 	// Linux never reports a lower peak for a child than this process had when it started the child.
 	debug.SetGCPercent(10)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, *against, *quick)
+	err := run(ctx, *against, *quick, *only, *rounds)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -103,7 +106,11 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, against string, quick bool) (err error) {
+func run(ctx context.Context, against string, quick bool, only string, rounds int) (err error) {
+	wanted, err := regexp.Compile(only)
+	if err != nil {
+		return fmt.Errorf("-only: %w", err)
+	}
 	b := &bench{ctx: ctx}
 	if b.dir, err = os.MkdirTemp("", "zksh-bench-"); err != nil {
 		return err
@@ -130,7 +137,12 @@ func run(ctx context.Context, against string, quick bool) (err error) {
 	fmt.Println("| what | zksh | other | time | processor time | memory | other |")
 	fmt.Println("| --- | --: | --: | --: | --: | --: | --: |")
 	for _, m := range measurements(znodes, long, short, filepath.Join(b.dir, "dump")) {
-		if quick {
+		switch {
+		case !wanted.MatchString(m.name):
+			continue
+		case rounds > 0:
+			m.rounds = rounds
+		case quick:
 			m.rounds = 1
 		}
 		if err := b.measure(m); err != nil {
