@@ -39,7 +39,7 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 # -count=1: some tests run go build, and a cached test result would ignore changes of its input.
 # -vet=off: the target lint runs go vet.
 # GORACE: by default, every test program built with -race sleeps for a second before it exits.
-PROGRAMS    = ./internal/e2e ./internal/interop ./internal/sandbox/difftest ./internal/replay ./internal/archtest
+PROGRAMS    = ./internal/e2e ./internal/interop ./internal/underlock ./internal/sandbox/difftest ./internal/replay ./internal/archtest
 LONG        = ./lockcmd/demo ./lockcmd/zklock ./commands/transfer ./lockcmd ./commands/undo
 HEAVY       = TestEndlessTree|TestLargeTrees|TestLineTooLong|TestQuotedLineTooLong|TestRepliesOverMemoryLimit|TestTooManyWatchedEvents
 ALONE       = ^(TestSmallFilesThatStandForMuch|TestSmallFilesFillNoDisk|TestLog|$(HEAVY))$$
@@ -64,7 +64,7 @@ dist: ## build the release files in dist: archives, packages and checksums, sign
 run: build ## build zksh, and start it on the sandbox, an in-memory server
 	bin/zksh --sandbox || :
 
-deps: ## install the programs that the tests need, with apt-get, as root: ZooKeeper, java, tmux, kazoo, Curator, a KDC, zsh, fish, groff
+deps: ## install the programs that the tests need, with apt-get, as root: ZooKeeper, java, tmux, kazoo, Curator, a KDC, zsh, fish, groff, bats, sudo
 	.ci/install-zookeeper
 	.ci/archive-classes
 
@@ -102,6 +102,7 @@ full: deps ## run the long tests at full size, and those in PROGRAMS under the r
 	$(WITHRACE) -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	$(WITHRACE) -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
 	go test -count=1 -timeout 20m -run '^TestNothingOfOthersIsLost$$' ./commands/transfer -others 600
+	go test -count=1 -timeout 30m -parallel 16 -run '^(TestNothingOutlivesTheLock|TestRenewedInTime)$$' ./internal/underlock -trials 200 -loaded 500
 	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
 
 soak: deps ## run every test RUNS times while every core is busy; fails if any run fails

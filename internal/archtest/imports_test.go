@@ -70,6 +70,7 @@ var allowedImports = map[string][]string{
 	"internal/e2e":              anything,
 	"internal/bench":            anything,
 	"internal/interop":          anything,
+	"internal/underlock":        anything,
 	"internal/replay":           anything,
 	"internal/zktest":           anything,
 	"internal/zktest/zksession": anything,
