@@ -71,8 +71,11 @@ deps: ## install the programs that the tests need, with apt-get, as root: ZooKee
 check: ## run lint, the tests with -short, and the scripts on the sandbox, without a server or the race detector; about a minute
 	@$(MAKE) --no-print-directory -j3 lint short scripts
 
-short: # -p 8: most of these tests wait
-	go test -short -count=1 -vet=off -p 8 -timeout 5m $$(go list ./... | grep -vxF "$$(go list $(LONG) ./internal/e2e ./internal/interop)") ./lockcmd
+# Nearly all tests in PROGRAMS and LONG need a server, which -short does not start. -p 8: most of
+# the others wait.
+short:
+	go test -short -count=1 -vet=off -p 8 -timeout 5m -skip '$(ALONE)' \
+		$$(go list ./... | grep -vxF "$$(go list $(LONG) $(PROGRAMS))") ./lockcmd ./internal/archtest
 
 scripts:
 	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
