@@ -26,6 +26,8 @@ type host struct {
 	reports <-chan record
 	tty     *terminal // controlling terminal of zksh; nil if there is none
 
+	usesTerminal bool // whether the program gets the terminal before it starts
+
 	started bool               // whether the program has started
 	ended   bool               // whether the program has ended
 	status  syscall.WaitStatus // how the program has ended
@@ -52,6 +54,7 @@ func terminates(sig os.Signal) bool {
 func supervise(spec Spec, stop <-chan time.Time) (status int, err error) {
 	h := &host{spec: spec, killAt: never, tty: openTerminal()}
 	defer h.tty.close()
+	h.usesTerminal = h.tty.isOurs() && isControlling(spec.In) && isControlling(spec.Out)
 	h.alertError(enter(spec.Signals))
 	defer func() { h.alertError(leave()) }()
 	if sig := spec.Signals.earlySignal(); sig != nil {
@@ -106,7 +109,15 @@ func (h *host) start() error {
 	h.others[h.group] = true
 	h.reports = h.link.receive() // ends with the keeper, or with dismiss
 	h.tick = time.NewTimer(startPause)
+	if !h.usesTerminal {
+		h.orderStart()
+	}
 	return nil
+}
+
+// orderStart makes the keeper start the program as soon as it can.
+func (h *host) orderStart() {
+	h.link.send(record{Kind: orderStart, Time: h.lease(), Grace: int64(h.spec.Grace)})
 }
 
 // dismiss ends the keeper. zksh must not reap the keeper before, because its process id is the id of the
@@ -167,10 +178,10 @@ func (h *host) follow(stop <-chan time.Time) error {
 func (h *host) handle(r record) (over bool, err error) {
 	switch r.Kind {
 	case reportReady:
-		if h.tty.isOurs() && isControlling(h.spec.In) && isControlling(h.spec.Out) {
+		if h.usesTerminal { // now, Ctrl-C cannot end the keeper any more
 			h.alertError(h.tty.giveTo(h.group))
+			h.orderStart()
 		}
-		h.link.send(record{Kind: orderStart, Time: h.lease(), Grace: int64(h.spec.Grace)})
 	case reportStarted:
 		h.started = true
 		h.tick.Reset(h.pause())
