@@ -19,7 +19,6 @@ var figures = []struct {
 	pattern *regexp.Regexp
 	to      string
 }{
-	{regexp.MustCompile(`[▏▎▍▌▋▊▉█]+`), "▏"},
 	{regexp.MustCompile(`[0-9]+(\.[0-9]+)?`), "9"},
 	{regexp.MustCompile(` +`), " "},
 }

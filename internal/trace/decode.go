@@ -1,7 +1,6 @@
 package trace
 
 import (
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -273,16 +272,4 @@ func event(d *jute.Decoder, zxid int64) line {
 		l.add("zxid=%s", render.Hex(zxid))
 	}
 	return l
-}
-
-// eachFrame calls f for each frame in b, without its length prefix.
-func eachFrame(b []byte, f func(frame []byte)) {
-	for len(b) >= 4 {
-		n := int(binary.BigEndian.Uint32(b))
-		if n > len(b)-4 {
-			return
-		}
-		f(b[4 : 4+n])
-		b = b[4+n:]
-	}
 }

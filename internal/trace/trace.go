@@ -138,21 +138,19 @@ func (r *Recorder) Settle(limit time.Duration) {
 }
 
 // Sent implements wire.Tracer.
-func (r *Recorder) Sent(k *wire.Conn, frames []byte) {
-	eachFrame(frames, func(frame []byte) {
-		c, xid, l := request(frame)
-		switch c.op {
-		case jute.OpPing:
-			return
-		case opConnect:
-			l.add("server=%s", k.Server)
-		}
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		c.sent = time.Since(r.start)
-		r.awaiting[key{k, xid}] = c
-		r.put(l, c.sent)
-	})
+func (r *Recorder) Sent(k *wire.Conn, frame []byte) {
+	c, xid, l := request(frame)
+	switch c.op {
+	case jute.OpPing:
+		return
+	case opConnect:
+		l.add("server=%s", k.Server)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.sent = time.Since(r.start)
+	r.awaiting[key{k, xid}] = c
+	r.put(l, c.sent)
 }
 
 // Received implements wire.Tracer.

@@ -52,7 +52,7 @@ func (c Config) forSpec(ctx context.Context, spec string) (next Config, err erro
 		if next, err = c.Resolve(ctx, spec); err != nil {
 			return c, err
 		}
-		next.NoEvents, next.WaitOnce, next.dial, next.tap, next.waiting = c.NoEvents, c.WaitOnce, c.dial, c.tap, c.waiting
+		next.NoEvents, next.WaitOnce, next.dial, next.waiting = c.NoEvents, c.WaitOnce, c.dial, c.waiting
 	case strings.HasPrefix(spec, ClusterMark):
 		return c, fmt.Errorf("unknown cluster %s", spec)
 	default:

@@ -57,7 +57,7 @@ func newLink(servers Servers, cfg Config, out *eventQueue, tracing *wire.Tracing
 	l.wire = wire.New(wire.Config{
 		Proxy: through,
 		Hosts: servers.Hosts, Timeout: cfg.Timeout, ReadOnly: cfg.ReadOnly, MaxRequest: cfg.MaxRequest, Secure: cfg.Secure,
-		Memory: cfg.waiting, Tracing: tracing, Refusal: func(code int32) error { return Code(code) }, Dial: cfg.dial, Tap: cfg.tap,
+		Memory: cfg.waiting, Tracing: tracing, Refusal: func(code int32) error { return Code(code) }, Dial: cfg.dial,
 	}, l)
 	if err := l.wire.Connect(); err != nil {
 		return nil, fmt.Errorf("server %q: %w", servers.Spec, err)

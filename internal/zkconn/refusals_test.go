@@ -1,6 +1,7 @@
 package zkconn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -144,8 +145,13 @@ func TestMissingCredentialsFailUnsent(t *testing.T) {
 // Answers that the server sent before it hung up are processed, although writes already fail.
 func TestAnswersBeforeTheHangUp(t *testing.T) {
 	var client *pipeEnd
-	cfg := Config{Servers: "127.0.0.1:1", tap: func(c net.Conn) net.Conn { client = c.(*pipeEnd); return c }}
-	bubbleWith(t, cfg, answersOne(codeOK), func(t *testing.T, s *Session) {
+	n := -1
+	dial := func(context.Context, string, string) (net.Conn, error) {
+		n++
+		client = pipeTo(n, answersOne(codeOK)).(*pipeEnd)
+		return client, nil
+	}
+	bubbleWith(t, Config{Servers: "127.0.0.1:1", dial: dial}, nil, func(t *testing.T, s *Session) {
 		p, err := s.Pipe(testContext(t), "/")
 		zktest.Must(t, err)
 		first := Add(p, Create("/a", nil, OpenACL(), CreateMode{}))

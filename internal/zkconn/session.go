@@ -50,7 +50,6 @@ type Config struct {
 	Resolve func(ctx context.Context, spec string) (Config, error)
 
 	dial func(ctx context.Context, network, addr string) (net.Conn, error) // replaces net.Dialer in tests; nil otherwise
-	tap  func(net.Conn) net.Conn                                           // wraps each connection, on top of TLS; nil if there is nothing to wrap
 
 	// Tracer observes the traffic from the first connection on, or is nil. Sessions that are opened
 	// from this one have no Tracer.
@@ -91,11 +90,10 @@ func Open(cfg Config) (*Session, error) {
 }
 
 // Another opens a second session on the same ensemble, with the current configuration and
-// credentials of s but another timeout. The new session drops its events. tap is called with each
-// of its connections, and returns the connection to use.
-func (s *Session) Another(timeout time.Duration, tap func(net.Conn) net.Conn) (*Session, error) {
+// credentials of s but another timeout. The new session drops its events. t observes its traffic.
+func (s *Session) Another(timeout time.Duration, t Tracer) (*Session, error) {
 	cfg := s.currentConfig()
-	cfg.Timeout, cfg.NoEvents, cfg.tap = timeout, true, tap
+	cfg.Timeout, cfg.NoEvents, cfg.Tracer = timeout, true, t
 	return Open(cfg)
 }
 
@@ -200,6 +198,14 @@ const closeLimit = 3 * time.Second
 // Close closes the session on the server, which deletes the session's ephemeral znodes at once.
 // It then closes the connection.
 func (s *Session) Close(ctx context.Context) error { return s.current().stop(ctx) }
+
+// Abandon ends the client without closing its session, as if its process had been killed. The servers
+// expire the session after its timeout.
+func (s *Session) Abandon() {
+	l := s.current()
+	l.wire.Abandon()
+	l.forgetCreds()
+}
 
 // Ready waits until there is a session. It returns an error if ctx ends first, or if all servers
 // of the list have been tried in vain.

@@ -12,16 +12,14 @@ import (
 // second.
 func BenchmarkPicture(b *testing.B) {
 	bed := newFixture(b, zktest.Sandbox(b, sandbox.Options{}).Addr())
-	st := &runner{env: bed.env}
-	sc := &scene{runner: st, scheme: schemes[2], n: 50}
-	tl := newTimeline(sc)
+	sc := newStage(bed.env, usualTimeout).newScene(setting{scheme: schemes[2], n: 50})
 	sc.start = time.Now()
 	for i := range 4000 { // about as many as the scheme parent has with 50 contenders
 		for _, s := range []state{woken, vain} {
-			tl.add(event{scene: sc, at: time.Duration(i) * time.Millisecond, Contender: i%50 + 1, Event: s})
+			sc.contenders[i%50+1].record(s)
 		}
 	}
 	for b.Loop() {
-		tl.picture(200, 60, tl.end())
+		sc.picture().lines(200, 60)
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
@@ -18,7 +20,7 @@ import (
 // which the lock recipes are built.
 type contender struct {
 	*scene
-	*sessionSlot
+	*slot
 	number int  // 0 for the starter, which holds the lock until all others are in the queue
 	reader bool // whether the contender wants the shared lock instead of the exclusive one
 
@@ -26,44 +28,31 @@ type contender struct {
 	wake    chan zk.EventType // receives the events of the contender's watches; capacity 1
 	arrived chan struct{}     // closed once the contender waits for the lock, holds it or has ended
 
-	refereeState // guarded by referee.mu
+	activity // guarded by timeline.mu
 }
 
-// errKilled ends one contender but not the scene.
-var errKilled = errors.New("killed")
-
-// Names for the boolean arguments of create and list. create(ctx, name, numbered) adds a sequence
-// number to the znode's name. list(ctx, watched) sets a watch.
-const (
-	numbered, fixed    = true, false
-	watched, unwatched = true, false
-)
-
-// create creates the contender's ephemeral znode in the folder. If the servers have deleted the
-// empty folder, create creates it again.
-func (c *contender) create(ctx context.Context, name string, sequential bool) error {
-	made, err := c.make(ctx, name, sequential)
-	// Use a loop, because the servers may delete the folder again before the next attempt.
-	for isNoNode(err) {
-		if err = c.createFolderIn(ctx, c.session, c.folder); err == nil {
-			made, err = c.make(ctx, name, sequential)
+// create creates the contender's znode in the folder. If the servers have deleted the empty folder,
+// create creates it again.
+func (c *contender) create(ctx context.Context, name string, mode zkconn.CreateMode) error {
+	for {
+		made, err := zkconn.Do(ctx, c.session, zkconn.Create(c.path(name), nil, zkconn.OpenACL(), mode))
+		if err == nil {
+			c.node = path.Base(made.Path())
+			c.setTicket(sequenceNumber(c.node))
+		}
+		if !isNoNode(err) {
+			return err
+		}
+		// The servers may delete the folder again before the next attempt.
+		if err := c.createFolder(ctx, c.session, c.folder); err != nil {
+			return err
 		}
 	}
-	if errors.Is(err, zkconn.NodeExists) {
-		c.setState(refused)
-	}
-	if err != nil {
-		return err
-	}
-	c.node = path.Base(made)
-	c.setTicket(sequenceNumber(made))
-	return nil
 }
 
-func (c *contender) make(ctx context.Context, name string, sequential bool) (path string, err error) {
-	mode := zkconn.CreateMode{Ephemeral: true, Sequential: sequential}
-	made, err := zkconn.Do(ctx, c.session, zkconn.Create(c.path(name), nil, zkconn.OpenACL(), mode))
-	return made.Path(), err
+// createNumbered creates the contender's znode with a sequence number at the end of its name.
+func (c *contender) createNumbered(ctx context.Context, name string) error {
+	return c.create(ctx, name, zkconn.CreateMode{Ephemeral: true, Sequential: true})
 }
 
 // unlock releases the lock by deleting the contender's znode, as in most recipes.
@@ -87,8 +76,11 @@ func (c *contender) list(ctx context.Context, watch bool) ([]string, error) {
 	return names, err
 }
 
-// listAhead returns the names in the folder that precede the contender's own znode. The last of
-// them is the direct predecessor.
+// writerMark is part of the name of a writer's znode in a read-write lock.
+const writerMark = "-W-"
+
+// listAhead returns the names in the folder that precede the contender's own znode and exclude the
+// contender. The last of them is the nearest.
 func (c *contender) listAhead(ctx context.Context, watch bool) ([]string, error) {
 	names, err := c.list(ctx, watch)
 	if err != nil {
@@ -98,26 +90,22 @@ func (c *contender) listAhead(ctx context.Context, watch bool) ([]string, error)
 	if at < 0 {
 		return nil, errors.New(c.path(c.node) + " was deleted by another client")
 	}
-	return names[:at], nil
+	return slices.DeleteFunc(names[:at], func(name string) bool {
+		return c.reader && !strings.Contains(name, writerMark)
+	}), nil
 }
 
 // watchAndWait sets a data watch on a znode and waits until the watch fires. If the znode does
-// not exist, it sets no watch and returns zkconn.NoNode.
+// not exist, it sets no watch and does not wait.
 func (c *contender) watchAndWait(ctx context.Context, name string) error {
-	if _, _, err := c.session.Get(ctx, c.path(name), c.wake); err != nil {
+	_, _, err := c.session.Get(ctx, c.path(name), c.wake)
+	switch {
+	case isNoNode(err):
+		return nil
+	case err != nil:
 		return err
 	}
 	return c.waitForWatch(ctx)
-}
-
-// watchExists reports whether a znode exists. It also sets a watch that fires when the znode is
-// created, changed or deleted.
-func (c *contender) watchExists(ctx context.Context, name string) (bool, error) {
-	err := zkconn.Exec(ctx, c.session, zkconn.Exists(c.path(name)).Wake(c.wake))
-	if isNoNode(err) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // waitForWatch waits until one of the contender's watches fires.
@@ -130,7 +118,7 @@ func (c *contender) waitForWatch(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	c.setState(woken)
+	c.record(woken)
 	return nil
 }
 
@@ -151,8 +139,6 @@ func (c *contender) waitForPoll(ctx context.Context) error {
 }
 
 func (c *contender) path(name string) string { return c.folder + "/" + name }
-
-func lastOf(names []string) string { return names[len(names)-1] }
 
 func isNoNode(err error) bool { return errors.Is(err, zkconn.NoNode) }
 
@@ -180,27 +166,31 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // run plays the contender's part in the scene: it acquires the lock, holds it for a while and
-// releases it.
+// releases it. With --kill-holder, the contender that acquires the lock in the middle of the scene
+// is killed instead.
 func (c *contender) run(ctx context.Context) error {
 	recipe := c.scheme.recipe(c)
-	err := recipe.lock(ctx)
-	if err == nil {
-		c.lockAcquired()
-		err = c.work(ctx)
-		c.lockReleasing()
-	}
-	if err == nil {
-		err = recipe.unlock(ctx)
-	}
-	switch {
-	case errors.Is(err, errKilled):
-		c.sessionSlot.dropConnection()
-		c.setState(killed)
-	case err == nil:
-		c.setState(left)
-	default:
+	if err := recipe.lock(ctx); err != nil {
 		return err
 	}
+	dies := c.acquired() == len(c.contenders)/2+1 && c.killHolder
+	var err error
+	if !dies {
+		err = c.work(ctx)
+	}
+	c.record(releases)
+	if err != nil {
+		return err
+	}
+	if dies {
+		c.client.Abandon()
+		c.record(killed)
+		return nil
+	}
+	if err := recipe.unlock(ctx); err != nil {
+		return err
+	}
+	c.record(left)
 	return nil
 }
 
@@ -214,13 +204,8 @@ func (c *contender) work(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	case c.mustDieHolding():
-		return errKilled
 	case c.step != nil:
-		// Several readers may hold the lock at the same time.
-		c.stepping.Lock()
-		defer c.stepping.Unlock()
-		return c.stopClock(c.hold, func() error { return c.display.keepPicture(ctx, c.step) })
+		return c.waitForEnter(ctx)
 	}
 	return pause(ctx, c.hold)
 }

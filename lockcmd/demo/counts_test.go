@@ -69,8 +69,8 @@ func (b *fixture) runScenes(t testing.TB, line ...string) *summary {
 	t.Helper()
 	p := b.plan(t, line...)
 	contenders := 0
-	for _, n := range p.sizes {
-		contenders += n * len(p.schemes)
+	for _, s := range p.scenes {
+		contenders += s.n
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), zktest.Patience+time.Duration(contenders)*zktest.Patience/50)
 	defer cancel()

@@ -1,10 +1,10 @@
 // Package demo implements the command lockdemo. This command runs several lock recipes from
 // articles and libraries, and compares their cost.
 //
-// A scheme is one lock recipe, and a scene is one run of a scheme with some number of
-// contenders. Begin reading with Command and scene.run. Each recipe has its own file, such as
-// naive.go. The referee checks in which order the contenders hold the lock. A wireCounter counts
-// requests and notifications, and a formula predicts them.
+// A scheme is one lock recipe, and a scene is one run of a scheme with some number of contenders.
+// Begin reading with Command and scene.run. Contenders record events in the timeline of their scene.
+// The lanes on the terminal, the printed lines and the result are derived from it. A wireCounter
+// counts requests and notifications, and a formula predicts them.
 //
 // This package is part of the program zksh and may change at any time.
 package demo
@@ -12,7 +12,6 @@ package demo
 import (
 	"bufio"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"slices"
@@ -35,18 +34,18 @@ func Command() *commands.Command {
 		Name: "lockdemo", Group: "Locks", Effect: commands.Writes,
 		Args:    "[recipe…] [-n sizes] [--hold duration] [--step] [--kill-holder]",
 		Summary: "run lock recipes side by side and compare their cost",
-		Help: "The recipes are " +
-			strings.Join(names, ", ") +
-			". Without an argument, lockdemo runs all of them. Each contender has a separate session. One client holds " +
-			"the lock while all contenders wait; the measurement starts when it releases the lock.\n\n" +
-			"On a terminal, lockdemo draws a lane for each contender, and each contender holds the lock for 300 ms, so that " +
-			"people can follow. Without -n, you see the recipes with 5 contenders; lockdemo then runs them with 20 and 50 at " +
-			"full speed and shows only their cost. In a window of at least 160 columns, lockdemo shows two recipes beside " +
-			"each other. Elsewhere, lockdemo prints each event and holds the lock for 5 ms.\n\n" +
-			"lockdemo counts the requests on the wire, and compares them with the recipe's formula. The exit status is 1 if " +
-			"they differ, or if two clients that exclude each other held the lock at the same time.\n\n" +
+		Help: "The recipes are " + strings.Join(names, ", ") + ". Without an argument, lockdemo runs all of them. " +
+			"Each contender has a separate session. One client holds the lock while all contenders wait; the " +
+			"measurement starts when it releases the lock.\n\n" +
+			"On a terminal, lockdemo draws a lane for each contender, and each contender holds the lock for 300 ms, " +
+			"so that people can follow. Without -n, you see the recipes with 5 contenders; lockdemo then runs them " +
+			"with 20 and 50 at full speed and shows only their cost. Elsewhere, lockdemo prints each event and holds " +
+			"the lock for 5 ms.\n\n" +
+			"lockdemo counts the requests on the wire, and compares them with the recipe's formula. The exit status " +
+			"is 1 if they differ, or if two clients that exclude each other held the lock at the same time.\n\n" +
 			"In a sandbox, lockdemo starts immediately. On other servers, it asks for confirmation on a terminal, and " +
-			"needs the option --yes of zksh elsewhere. It works below a znode that it creates, and deletes this znode afterwards.",
+			"needs the option --yes of zksh elsewhere. It works below a znode that it creates, and deletes this " +
+			"znode afterwards.",
 		Limits: []string{
 			"By default, a server accepts 60 connections from one address, so -n can be at most 57, except in a sandbox.",
 		},
@@ -85,7 +84,8 @@ func declare(fs *pflag.FlagSet) *flagValues {
 	w := &flagValues{fs: fs}
 	fs.StringVarP(&w.sizes, "contenders", "n", "5,20,50",
 		"run with this `number` of contenders; separate several numbers with commas")
-	fs.DurationVar(&w.hold, "hold", 0, "hold the lock for this `duration`; the default is 300ms on a terminal, and 5ms elsewhere")
+	fs.DurationVar(&w.hold, "hold", 0,
+		"hold the lock for this `duration`; the default is 300ms on a terminal, and 5ms elsewhere")
 	fs.BoolVar(&w.step, "step", false, "pass the lock on only when you press Enter")
 	fs.BoolVar(&w.killHolder, "kill-holder", false, "in the middle of the scene, kill the client that holds the lock")
 	return w
@@ -96,52 +96,60 @@ const (
 	quickHold = 5 * time.Millisecond   // the same in other scenes
 )
 
-// A plan contains the scenes to run, and their settings.
+// A plan contains the scenes to run, and what they have in common.
 type plan struct {
-	schemes []scheme
-	sizes   []int // numbers of contenders to run each scheme with
-	// shown is the number of sizes, from the first one on, whose scenes are shown and have the rules.
-	// The other scenes run at full speed to find out their cost.
-	shown    int
-	rules    rules
-	terminal bool          // whether scenes are drawn as lanes
-	timeout  time.Duration // session timeout of the contenders
+	scenes   []setting // in this order
+	most     int       // maximum number of contenders
+	terminal bool      // whether scenes are drawn as lanes
+	timeout  time.Duration
+	// ask asks the user a question, and reports whether the answer is yes. It is nil if there is
+	// no input to read.
+	ask func(ctx context.Context, question string) (yes bool, err error)
 }
 
 // plan returns the scenes to run. It returns an error if a flag or the name of a scheme is
 // invalid.
 func (w *flagValues) plan(env *commands.Env, names []string) (*plan, error) {
 	columns, _ := env.Screen.Region(commands.Answers).Size()
-	p := &plan{schemes: selectSchemes(names), terminal: columns > 0, timeout: env.Session.Info().Timeout}
-	for word := range strings.SplitSeq(w.sizes, ",") {
-		n, err := strconv.Atoi(strings.TrimSpace(word))
-		if err != nil || n < 1 || n > maxContenders {
-			return nil, commands.Misuse("-n: invalid number of contenders %q: must be between 1 and %d", word, maxContenders)
-		}
-		if !slices.Contains(p.sizes, n) {
-			p.sizes = append(p.sizes, n)
-		}
-	}
-	p.shown = len(p.sizes)
-	p.rules = rules{hold: quickHold, killHolder: w.killHolder}
+	p := &plan{terminal: columns > 0, timeout: env.Session.Info().Timeout, ask: asker(env)}
+	live := setting{shown: true, hold: quickHold, killHolder: w.killHolder}
 	if p.terminal {
-		p.rules.hold, p.rules.opening = slowHold, slowHold
-		if !w.fs.Changed("contenders") {
-			p.shown = 1
-		}
+		live.hold, live.opening = slowHold, slowHold
 	}
 	if w.fs.Changed("hold") {
-		p.rules.hold = w.hold
+		live.hold = w.hold
 	}
-	if p.rules.hold < 0 {
+	if live.hold < 0 {
 		return nil, commands.Misuse("--hold must not be negative")
 	}
 	if w.killHolder {
 		p.timeout = min(p.timeout, killSessionTimeout)
 	}
 	if w.step {
-		if p.rules.step = enterPrompt(env); p.rules.step == nil {
+		if p.ask == nil {
 			return nil, commands.Misuse("--step requires a standard input, from which lockdemo reads Enter")
+		}
+		live.step = func(ctx context.Context) error {
+			_, err := p.ask(ctx, "Enter: next step, Ctrl-C: end")
+			return err
+		}
+	}
+	for word := range strings.SplitSeq(w.sizes, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(word))
+		if err != nil || n < 1 || n > maxContenders {
+			return nil, commands.Misuse("-n: invalid number of contenders %q: must be between 1 and %d", word, maxContenders)
+		}
+		if slices.ContainsFunc(p.scenes, func(s setting) bool { return s.n == n }) {
+			continue
+		}
+		s := live
+		if p.terminal && p.most > 0 && !w.fs.Changed("contenders") { // the larger sizes only count
+			s = setting{hold: quickHold}
+		}
+		p.most = max(p.most, n)
+		for _, scheme := range selectSchemes(names) {
+			s.scheme, s.n = scheme, n
+			p.scenes = append(p.scenes, s)
 		}
 	}
 	return p, nil
@@ -170,56 +178,33 @@ func selectSchemes(names []string) []scheme {
 	return list
 }
 
-const enterQuestion = "Enter: next step, Ctrl-C: end"
-
-// enterPrompt returns a function that waits until the user presses Enter. If there is no input to
-// read, it returns nil.
-func enterPrompt(env *commands.Env) func(context.Context) error {
+// asker returns a function that asks the user a question, and reports whether the answer is yes. If
+// there is no input to read, it returns nil.
+func asker(env *commands.Env) func(ctx context.Context, question string) (yes bool, err error) {
 	if env.Mode == commands.ByHand {
-		return func(ctx context.Context) error {
-			_, err := env.Screen.Ask(ctx, enterQuestion+" ")
-			return err
-		}
+		return func(ctx context.Context, question string) (bool, error) { return env.Screen.Ask(ctx, question+" ") }
 	}
 	if env.Stdin == nil {
 		return nil
 	}
-	ask := lineReader(env)
-	return func(ctx context.Context) error {
-		_, err := ask(ctx, enterQuestion)
-		return err
-	}
-}
-
-// lineReader returns a function that prints a question and reads a line of standard input. The
-// function may be called again after ctx was canceled.
-func lineReader(env *commands.Env) func(ctx context.Context, question string) (string, error) {
-	type line struct {
-		text string
-		err  error
-	}
 	in := bufio.NewReader(env.Stdin)
-	read, reading := make(chan line, 1), false
-	return func(ctx context.Context, question string) (string, error) {
-		if ctx.Err() != nil {
-			return "", context.Cause(ctx)
-		}
+	return func(ctx context.Context, question string) (yes bool, err error) {
 		env.Screen.Alert(question)
-		if !reading {
-			reading = true
-			// This goroutine ends only when the user presses Enter or the program exits, because a
-			// blocked read cannot be canceled.
-			go func() {
-				text, err := in.ReadString('\n')
-				read <- line{text, err}
-			}()
-		}
+		var answer string
+		read := make(chan error, 1)
+		// This goroutine ends only when the user presses Enter or the program exits, because a
+		// blocked read cannot be canceled.
+		go func() {
+			var err error
+			answer, err = in.ReadString('\n')
+			read <- err
+		}()
 		select {
-		case l := <-read:
-			reading = false
-			return l.text, l.err
+		case err := <-read:
+			answer = strings.ToLower(strings.TrimSpace(answer))
+			return answer == "y" || answer == "yes", err
 		case <-ctx.Done():
-			return "", context.Cause(ctx)
+			return false, context.Cause(ctx)
 		}
 	}
 }
@@ -232,14 +217,11 @@ func (p *plan) run(ctx context.Context, env *commands.Env) (*summary, error) {
 	if may, err := p.confirm(ctx, env); err != nil || !may {
 		return &summary{}, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	p.announce(env)
-	st := &runner{env: env, timeout: p.timeout, root: "/zksh-lockdemo-" + strings.ToLower(rand.Text()[:8])}
-	st.display = openDisplay(env.Screen, cancel)
+	st := newStage(env, p.timeout)
 	sum, err := p.runScenes(ctx, st)
 	sum.sort()
-	return sum, errors.Join(err, st.cleanUp(), st.display.close())
+	return sum, errors.Join(err, st.cleanUp())
 }
 
 // confirm reports whether lockdemo may create znodes on the servers. It asks the user, unless the
@@ -250,21 +232,12 @@ func (p *plan) confirm(ctx context.Context, env *commands.Env) (bool, error) {
 	if env.Yes || err == nil && strings.Contains(text, "zksh-sandbox") {
 		return true, nil
 	}
-	question := fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary znode? [y/N]",
-		addr, slices.Max(p.sizes)+1)
-	var yes bool
-	switch {
-	case env.Mode == commands.ByHand:
-		yes, err = env.Screen.Ask(ctx, question+" ")
-	case env.Stdin != nil && env.Streams.OnTerminal():
-		var answer string
-		answer, err = lineReader(env)(ctx, question)
-		answer = strings.ToLower(strings.TrimSpace(answer))
-		yes = answer == "y" || answer == "yes"
-	default:
+	if env.Mode != commands.ByHand && (p.ask == nil || !env.Streams.OnTerminal()) {
 		return false, commands.Misuse("%s is not a sandbox; to run lockdemo there, write zksh --yes lockdemo:"+
 			" it creates a temporary znode, works only below it, and deletes it afterwards", addr)
 	}
+	yes, err := p.ask(ctx, fmt.Sprintf("%s is not a sandbox; open %d sessions there and acquire locks below a temporary"+
+		" znode? [y/N]", addr, p.most+1))
 	if err == nil && !yes {
 		env.Screen.Note("nothing was done")
 	}
@@ -278,22 +251,28 @@ const sceneBreak = time.Second
 func (p *plan) announce(env *commands.Env) {
 	const overhead = 100 * time.Millisecond // of each scene, for example to queue
 	var total time.Duration
-	for i, n := range p.sizes {
-		for _, s := range p.schemes {
-			total += p.rulesFor(i).expectedTime(s, n, p.timeout) + overhead
-			if p.terminal && i < p.shown {
-				total += sceneBreak
-			}
+	scenes, quick := 0, 0
+	for _, s := range p.scenes {
+		if s.step != nil {
+			return
+		}
+		total += s.expectedTime(p.timeout) + overhead
+		if s.shown {
+			scenes++
+		} else {
+			quick++
 		}
 	}
-	if total < 5*time.Second || p.rules.step != nil {
+	if p.terminal {
+		total += time.Duration(scenes) * sceneBreak
+	}
+	if total < 5*time.Second {
 		return
 	}
 	text := fmt.Sprintf("this takes about %.0f s", total.Round(5*time.Second).Seconds())
 	if total >= 2*time.Minute {
 		text = fmt.Sprintf("this takes about %.0f minutes", total.Minutes())
 	}
-	scenes, quick := p.shown*len(p.schemes), (len(p.sizes)-p.shown)*len(p.schemes)
 	switch {
 	case quick > 0:
 		text += fmt.Sprintf(": %d scenes that you can follow, and then %d at full speed", scenes, quick)
@@ -303,45 +282,25 @@ func (p *plan) announce(env *commands.Env) {
 	env.Screen.Note(text)
 }
 
-// rulesFor returns the rules of the scenes with the size at the given index.
-func (p *plan) rulesFor(size int) rules {
-	if size < p.shown {
-		return p.rules
-	}
-	return rules{hold: quickHold}
-}
-
-// runScenes runs each scheme of the plan with each number of contenders.
-func (p *plan) runScenes(ctx context.Context, st *runner) (*summary, error) {
+// runScenes runs each scene of the plan.
+func (p *plan) runScenes(ctx context.Context, st *stage) (*summary, error) {
 	sum := &summary{}
 	// Before the first scene, check that the servers accept enough sessions.
-	if err := st.open(ctx, slices.Max(p.sizes)+1); err != nil {
+	if err := st.open(ctx, p.most+1); err != nil {
 		return sum, err
 	}
-	if err := st.createFolder(ctx, st.root); err != nil {
-		return sum, err
-	}
-	for i, n := range p.sizes {
-		for group := range slices.Chunk(p.schemes, st.display.perGroup()) {
-			places := len(group)
-			if i >= p.shown {
-				places = 0
-			}
-			st.display.openGroup(places)
-			for _, s := range group {
-				if err := st.open(ctx, n+1); err != nil {
-					return sum, err
-				}
-				r, err := st.newScene(s, n, p.rulesFor(i)).run(ctx)
-				if err != nil {
-					return sum, fmt.Errorf("%s n=%d: %w", s.name, n, err)
-				}
-				sum.Results = append(sum.Results, r)
-				if p.terminal && i < p.shown && p.rules.step == nil {
-					if err := pause(ctx, sceneBreak); err != nil {
-						return sum, err
-					}
-				}
+	for _, s := range p.scenes {
+		if err := st.open(ctx, s.n+1); err != nil {
+			return sum, err
+		}
+		r, err := st.newScene(s).run(ctx)
+		if err != nil {
+			return sum, fmt.Errorf("%s n=%d: %w", s.scheme.name, s.n, err)
+		}
+		sum.Results = append(sum.Results, r)
+		if p.terminal && s.shown && s.step == nil {
+			if err := pause(ctx, sceneBreak); err != nil {
+				return sum, err
 			}
 		}
 	}

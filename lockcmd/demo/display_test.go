@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,7 +16,8 @@ type slowScreen struct {
 	commandtest.Screen
 	drawn     int
 	closed    bool
-	drawnLate int // number of calls of Draw after Close
+	drawnLate int    // number of calls of Draw after Close
+	last      string // last picture
 }
 
 func (s *slowScreen) Region(commands.Stream) commands.Region { return slowRegion{s} }
@@ -31,7 +33,13 @@ func (r slowRegion) Draw(...string) error {
 	return nil
 }
 
-func (r slowRegion) Paint(...render.Line) error { return r.Draw() }
+func (r slowRegion) Paint(lines ...render.Line) error {
+	r.s.last = ""
+	for _, l := range lines {
+		r.s.last += l.Text() + "\n"
+	}
+	return r.Draw()
+}
 
 func (r slowRegion) Close(bool) error {
 	time.Sleep(3 * framePause)
@@ -39,26 +47,30 @@ func (r slowRegion) Close(bool) error {
 	return nil
 }
 
-// No picture is drawn after the display is closed. It would remain on the terminal below all
-// later output.
+// No picture is drawn after the scene is over. It would remain on the terminal below all later
+// output.
 func TestNothingIsDrawnAfterClose(t *testing.T) {
 	for range 20 { // a select chooses randomly between ready cases
 		synctest.Test(t, func(t *testing.T) {
 			screen := &slowScreen{}
-			s := openDisplay(screen, func(err error) { t.Error(err) })
-			s.openGroup(1)
-			s.begin(&scene{runner: &runner{}, scheme: schemes[0], n: 2})
-			time.Sleep(2 * framePause)
-			s.add(event{scene: s.current.scene, Contender: 1, Event: holds})
-			if err := s.close(); err != nil {
+			st := newStage(&commands.Env{Screen: screen}, usualTimeout)
+			sc := st.newScene(setting{scheme: schemes[0], n: 2, shown: true})
+			sc.start = time.Now()
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				time.Sleep(2 * framePause)
+				sc.contenders[1].record(holds)
+			}()
+			if err := sc.follow(over); err != nil {
 				t.Error(err)
 			}
-			synctest.Wait()
+			time.Sleep(2 * framePause)
 			if screen.drawn == 0 || !screen.closed || screen.drawnLate > 0 {
 				t.Errorf("drawn %d times, %d of them too late, closed: %t", screen.drawn, screen.drawnLate, screen.closed)
 			}
-			if lanes := s.current.lanes[1]; len(lanes) != 1 {
-				t.Errorf("the last event was not taken: %v", lanes)
+			if !strings.Contains(screen.last, "Contender 1 holds") {
+				t.Errorf("the last event was not drawn: %q", screen.last)
 			}
 		})
 	}

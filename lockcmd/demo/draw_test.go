@@ -19,56 +19,53 @@ import (
 
 // The lanes fit windows of all sizes.
 func TestLanes(t *testing.T) {
-	box := zktest.Sandbox(t, sandbox.Options{}).Addr()
 	for _, window := range [][2]int{{60, 20}, {100, 30}, {200, 60}} {
-		b := newFixture(t, box)
-		b.screen = &commandtest.Screen{Columns: window[0], Rows: window[1]}
-		b.env.Screen = b.screen
-		b.runScenes(t, "parent", "-n", "4,50", "--hold", "1ms")
-		b.runScenes(t, "curator", "-n", "200", "--hold", "0")
-		sizes := map[string]bool{}
-		for _, picture := range b.screen.Drawn() {
-			widest := slices.MaxFunc(picture, func(a, b string) int { return render.Width(a) - render.Width(b) })
-			if len(picture) >= window[1] || render.Width(widest) >= window[0] {
-				t.Fatalf("%d lines and %d columns in %v: %q", len(picture), render.Width(widest), window, widest)
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			t.Parallel()
+			b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
+			b.screen = &commandtest.Screen{Columns: window[0], Rows: window[1]}
+			b.env.Screen = b.screen
+			b.runScenes(t, "parent", "-n", "4,30", "--hold", "1ms")
+			b.runScenes(t, "curator", "-n", "80", "--hold", "0")
+			sizes := map[string]bool{}
+			for _, picture := range b.screen.Drawn() {
+				widest := slices.MaxFunc(picture, func(a, b string) int { return render.Width(a) - render.Width(b) })
+				if len(picture) >= window[1] || render.Width(widest) >= window[0] {
+					t.Fatalf("%d lines and %d columns in %v: %q", len(picture), render.Width(widest), window, widest)
+				}
+				title, _, _ := strings.Cut(picture[0], "  ") // the time comes after it
+				sizes[title] = true
 			}
-			title, _, _ := strings.Cut(picture[0], "  ") // the time comes after it
-			sizes[title] = true
-		}
-		if len(sizes) != 3 {
-			t.Errorf("shown: %v", sizes)
-		}
-		if out := b.screen.Printed(); strings.Contains(out, "woken\n") {
-			t.Errorf("events are printed beside the lanes: %s", out)
-		}
+			if len(sizes) != 3 {
+				t.Errorf("shown: %v", sizes)
+			}
+			if out := b.screen.Printed(); strings.Contains(out, "woken\n") {
+				t.Errorf("events are printed beside the lanes: %s", out)
+			}
+		})
 	}
 }
 
-// In a wide window, two scenes are drawn beside each other, and the first one keeps its last picture.
-// Without -n, the larger sizes are only counted.
-func TestBesideEachOther(t *testing.T) {
+// The last picture of a scene stays on the screen. Without -n, the larger sizes are only counted.
+func TestLastPicture(t *testing.T) {
+	t.Parallel()
 	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	b.screen = &commandtest.Screen{Columns: sideBySide, Rows: 40}
+	b.screen = &commandtest.Screen{Columns: 100, Rows: 40}
 	b.env.Screen = b.screen
-	sum := b.runScenes(t, "predecessor", "curator", "--hold", "20ms")
-	if len(sum.Results) != 6 {
+	sum := b.runScenes(t, "curator", "--hold", "20ms")
+	if len(sum.Results) != 3 {
 		t.Errorf("%d results", len(sum.Results))
 	}
 	last := b.screen.Kept()
-	for _, title := range []string{"predecessor, 5 contenders", "curator, 5 contenders"} {
-		if !strings.Contains(last[0], title) {
-			t.Errorf("%q is not in %q", title, last[0])
-		}
-	}
-	if counts := strings.Count(last[2], "11 requests, 5 woken, 0 in vain"); counts != 2 {
-		t.Errorf("%d of the counts are in %q", counts, last[2])
+	if !strings.Contains(last[0], "curator, 5 contenders") || last[2] != "11 requests, 5 woken, 0 in vain" {
+		t.Errorf("%q", last)
 	}
 	for i := range 5 { // five contenders have five lanes
-		if lane := fmt.Sprint(i+1) + " "; !strings.HasPrefix(last[3+i], lane) || !strings.Contains(last[3+i], "│ "+lane) {
-			t.Errorf("the lanes of contender %d are not in %q", i+1, last[3+i])
+		if !strings.HasPrefix(last[3+i], fmt.Sprint(i+1)+" ") {
+			t.Errorf("the lane of contender %d is not in %q", i+1, last[3+i])
 		}
 	}
-	if strings.Trim(last[8], " │") != "" {
+	if last[8] != "" {
 		t.Errorf("a sixth lane: %q", last[8])
 	}
 	for _, picture := range b.screen.Drawn() {
@@ -108,16 +105,16 @@ func TestAnnounce(t *testing.T) {
 // Each column of a lane shows the most important state in it.
 func TestStrip(t *testing.T) {
 	const end = 19 * time.Millisecond
-	at := func(ms int, s state) laneEvent { return laneEvent{time.Duration(ms) * time.Millisecond, styleIndex(s)} }
-	for want, lane := range map[string][]laneEvent{
+	c := &contender{}
+	at := func(ms int, s state) event { return event{time.Duration(ms) * time.Millisecond, c, s} }
+	for want, lane := range map[string][]event{
 		"··········": {at(0, waits)},
 		"··*!··*███": {at(0, waits), at(4, woken), at(6, vain), at(12, woken), at(14, holds)},
 		"·x··██    ": {at(0, waits), at(3, refused), at(8, holds), at(11, releases), at(11, left)},
 		"··††††††††": {at(0, waits), at(5, killed)},
 		"          ": nil,
 	} {
-		b := &timeline{scene: &scene{}, lanes: [][]laneEvent{lane}}
-		if got := b.drawLane(0, 10, end, end).Terminal(10, false); got != want {
+		if got := drawLane(lane, 10, end, end).Terminal(10, false); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
@@ -146,7 +143,7 @@ func TestSummary(t *testing.T) {
 		t.Error(err)
 	}
 	for _, want := range []string{
-		`\ncurator +101 +101 `, `\nnaive +2500 +varies `, `\ncurator +▏ 11 +.{3,} 101\n`, `\nIn every scene, the lock was exclusive`,
+		`\ncurator +101 +101 `, `\nnaive +2500 +varies `, `\ncurator +11 +101\n`, `\nIn every scene, the lock was exclusive`,
 	} {
 		if !regexp.MustCompile(want).MatchString(wide.String()) {
 			t.Errorf("no %q in\n%s", want, wide.String())
@@ -174,13 +171,16 @@ func TestSummary(t *testing.T) {
 
 // A count outside of the formula's bounds does not agree.
 func TestFormula(t *testing.T) {
-	sc := &scene{runner: &runner{timeout: usualTimeout}, scheme: scheme{name: "x", formula: herdFormula}, n: 5}
+	sc := (&stage{timeout: usualTimeout}).newScene(setting{scheme: scheme{name: "x", formula: herdFormula}, n: 5})
+	for _, c := range sc.contenders {
+		c.record(left)
+	}
 	for want, costs := range map[bool][]traffic{
 		true:  {{requests: 11, notifications: 5}, {requests: 21, notifications: 20}},
 		false: {{requests: 10, notifications: 5}, {requests: 22, notifications: 20}, {requests: 11, notifications: 4}, {requests: 21, notifications: 21}},
 	} {
 		for _, cost := range costs {
-			if r := sc.result(cost); r.Agree != want || r.expected() != "11–21" {
+			if r := sc.measure(cost, sc.tally()); r.Agree != want || r.expected() != "11–21" {
 				t.Errorf("%+v: agree %t, expected %s", cost, r.Agree, r.expected())
 			}
 		}
@@ -190,40 +190,24 @@ func TestFormula(t *testing.T) {
 	}
 }
 
-// The referee detects two holders that exclude each other, and counts overtaking.
-func TestReferee(t *testing.T) {
-	sc := &scene{runner: &runner{display: &display{wake: make(chan struct{}, 1)}}}
-	for i, reader := range []bool{false, true, true} {
-		sc.contenders = append(sc.contenders, &contender{scene: sc, sessionSlot: &sessionSlot{}, number: i, reader: reader, arrived: make(chan struct{}), refereeState: refereeState{ticket: i}})
-		sc.contenders[i].beginWait()
+// Two holders that exclude each other are detected, and overtaking is counted.
+func TestTally(t *testing.T) {
+	sc := (&stage{}).newScene(setting{n: 2})
+	for i, c := range sc.contenders {
+		c.reader = i > 0
+		c.setTicket(i)
+		c.beginWait()
 	}
 	writer, first, second := sc.contenders[0], sc.contenders[1], sc.contenders[2]
-	second.lockAcquired()
-	first.lockAcquired()
-	if sc.exclusionBroken || sc.overtakes != 2 { // both readers overtook the writer; readers among themselves do not count
-		t.Errorf("two readers: broken %v, overtook %d", sc.exclusionBroken, sc.overtakes)
+	second.acquired()
+	first.acquired()
+	// Both readers overtook the writer; readers among themselves do not count.
+	if y := sc.tally(); y.broken || y.overtakes != 2 {
+		t.Errorf("two readers: broken %v, overtook %d", y.broken, y.overtakes)
 	}
-	writer.lockAcquired()
-	if !sc.exclusionBroken {
+	writer.acquired()
+	if !sc.tally().broken {
 		t.Error("a writer beside readers is not noticed")
-	}
-}
-
-// The framer finds the frames of a stream in pieces of any size.
-func TestFramer(t *testing.T) {
-	long := strings.Repeat("x", 3*headSize)
-	stream := "\x00\x00\x00\x03abc\x00\x00\x03\x00" + long + "\x00\x00\x00\x01z"
-	for _, size := range []int{1, 2, 3, 5, 7, 100, len(stream)} {
-		var f framer
-		var got []string
-		for rest := stream; rest != ""; rest = rest[min(size, len(rest)):] {
-			f.feed([]byte(rest[:min(size, len(rest))]), func(head []byte) {
-				got = append(got, string(head))
-			})
-		}
-		if len(got) != 3 || got[0] != "abc" || got[1] != long[:headSize] || got[2] != "z" {
-			t.Errorf("in pieces of %d: %q", size, got)
-		}
 	}
 }
 
@@ -244,12 +228,12 @@ func TestInvalidFlags(t *testing.T) {
 // The sentence about the latest event is wrapped in a narrow window, and the sentences about the
 // recipes fit.
 func TestStatusFits(t *testing.T) {
-	for _, e := range []event{{Contender: 42, Event: vain}, {Contender: 1, Event: killed}} {
+	for _, last := range []state{vain, killed} {
 		for _, s := range schemes {
-			b := newTimeline(&scene{runner: &runner{timeout: 4 * time.Second}, scheme: s, n: 50})
-			e.scene, e.at = b.scene, 98765*time.Millisecond
-			b.add(e)
-			for _, line := range b.picture(60, 20, b.end()) {
+			sc := (&stage{timeout: 4 * time.Second, wires: newWireCounter()}).newScene(setting{scheme: s, n: 50})
+			sc.start = time.Now().Add(-98765 * time.Millisecond)
+			sc.contenders[42].record(last)
+			for _, line := range sc.picture().lines(60, 20) {
 				if line.Width() >= 60 {
 					t.Errorf("%d columns: %q", line.Width(), line.Text())
 				}

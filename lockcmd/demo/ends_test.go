@@ -111,7 +111,7 @@ func TestInterrupted(t *testing.T) {
 // lockdemo works with 200 contenders on the sandbox.
 func TestMany(t *testing.T) {
 	b := newFixture(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	sum := b.runScenes(t, "poll", "predecessor", "zksh", "-n", "200", "--hold", "0")
+	sum := b.runScenes(t, "predecessor", "zksh", "-n", "200", "--hold", "0")
 	if err := sum.verdict(); err != nil {
 		t.Error(err)
 	}
@@ -171,7 +171,7 @@ func TestCredentials(t *testing.T) {
 	if err := b.AddAuth(ctx, "digest", []byte("ann:secret")); err != nil {
 		t.Fatal(err)
 	}
-	st := &runner{timeout: usualTimeout, env: b.env}
+	st := newStage(b.env, usualTimeout)
 	if err := st.open(ctx, 2); err != nil {
 		t.Fatal(err)
 	}

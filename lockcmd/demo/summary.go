@@ -29,31 +29,22 @@ type result struct {
 	formula formula // prediction of the counts, or nil if there is none
 }
 
-// result returns the cost of the scene. t is the measured traffic.
-func (sc *scene) result(t traffic) *result {
-	sc.mu.Lock()
-	defer sc.mu.Unlock()
-	slices.Sort(sc.handoffs)
+// measure returns the cost of the scene so far. t is the traffic since the measurement began, and y
+// what the events add up to.
+func (sc *scene) measure(t traffic, y tally) *result {
+	slices.Sort(y.handoffs)
 	r := &result{Scheme: sc.scheme.name, N: sc.n, Requests: t.requests, Notifications: t.notifications,
-		Vain: max(0, t.notifications-sc.usefulWakeups), Refused: t.refused, Overtakes: sc.overtakes,
-		P50: quantile(sc.handoffs, 50), P99: quantile(sc.handoffs, 99), Exclusion: !sc.exclusionBroken, Agree: true}
-	leaseRenewed := sc.scheme.leased && sc.holdsLong()
-	if sc.scheme.formula != nil && !sc.disrupted() && sc.readerCount() == 0 && !leaseRenewed {
+		Vain: max(0, t.notifications-y.useful-y.awake), Refused: t.refused, Overtakes: y.overtakes,
+		P50: quantile(y.handoffs, 50), P99: quantile(y.handoffs, 99), Exclusion: !y.broken, Agree: true}
+	disrupted := y.left < len(sc.contenders) // a contender has ended without releasing the lock normally
+	leaseRenewed := sc.scheme.leased && (sc.step != nil || sc.hold > sc.timeout/8)
+	if sc.scheme.formula != nil && !disrupted && !sc.hasReaders() && !leaseRenewed {
 		r.formula = sc.scheme.formula
 		requests, notifications := r.formula(r.N)
 		r.Agree = requests.contains(r.Requests) && notifications.contains(r.Notifications)
 	}
 	return r
 }
-
-// disrupted reports whether a contender ended without releasing the lock normally, so that no
-// formula applies.
-func (sc *scene) disrupted() bool {
-	return slices.ContainsFunc(sc.contenders, func(c *contender) bool { return c.state != left })
-}
-
-// holdsLong reports whether contenders may hold the lock so long that they must renew its lease.
-func (sc *scene) holdsLong() bool { return sc.step != nil || sc.hold > sc.timeout/8 }
 
 // quantile returns the given percentile of the sorted durations, in milliseconds.
 func quantile(times []time.Duration, percent int) float64 {
@@ -104,11 +95,9 @@ func (s *summary) verdict() error {
 	return errors.Join(errs...)
 }
 
-var columns = []string{"recipe", "n", "requests", "expected", "woken", "in vain", "rejected", "hand-over"}
-
 // Table returns one row for each scene.
 func (s *summary) Table() render.Grid {
-	g := render.Grid{Header: columns}
+	g := render.Grid{Header: []string{"recipe", "n", "requests", "expected", "woken", "in vain", "rejected", "hand-over"}}
 	for _, r := range s.Results {
 		g.Rows = append(g.Rows, []string{r.Scheme, fmt.Sprint(r.N), fmt.Sprint(r.Requests), r.expected(),
 			fmt.Sprint(r.Notifications), fmt.Sprint(r.Vain), fmt.Sprint(r.Refused), fmt.Sprintf("%.1f ms", r.P50)})
@@ -116,8 +105,8 @@ func (s *summary) Table() render.Grid {
 	return g
 }
 
-// Text implements render.Value. It writes a table of the largest scenes, a chart of the growing
-// cost, and the conclusion.
+// Text implements render.Value. It writes a table of the largest scenes, a table of the
+// growing number of requests, and the conclusion.
 func (s *summary) Text(w io.Writer) error { return s.FitText(w, 0) }
 
 // FitText implements render.Fitter. It writes the same text as Text, shortened to fit width.
@@ -127,17 +116,16 @@ func (s *summary) FitText(w io.Writer, width int) error {
 	}
 	var b strings.Builder
 	most := s.Results[0].N
-	largest := &summary{slices.DeleteFunc(slices.Clone(s.Results), func(r *result) bool { return r.N < most })}
 	fmt.Fprintf(&b, "The lock passes through %d contenders, all of them queued:\n\n", most)
-	const n, rejected, handOver = 1, 6, 7
-	g := largest.Table()
+	g := (&summary{slices.DeleteFunc(slices.Clone(s.Results), func(r *result) bool { return r.N < most })}).Table()
 	for i, row := range g.Rows { // the column n is the same in all rows
-		g.Rows[i] = slices.Delete(row, n, n+1)
+		g.Rows[i] = slices.Delete(row, 1, 2)
 	}
-	g.Header = slices.Delete(slices.Clone(g.Header), n, n+1)
-	writeAligned(&b, g.Fit(width, render.Step{Column: rejected - 1}, render.Step{Column: handOver - 1}))
-	if growth := s.growthChart(width); growth != "" {
-		b.WriteString("\nRequests by number of contenders:\n\n" + growth)
+	g.Header = slices.Delete(g.Header, 1, 2)
+	writeAligned(&b, g.Fit(width, render.Step{Column: 5}, render.Step{Column: 6}))
+	if growth := s.growth(); len(growth.Header) > 2 {
+		b.WriteString("\nRequests by number of contenders:\n\n")
+		writeAligned(&b, growth)
 	}
 	b.WriteString("\n" + s.conclusion() + "\n")
 	_, err := io.WriteString(w, b.String())
@@ -171,72 +159,24 @@ func writeAligned(b *strings.Builder, g render.Grid) {
 	}
 }
 
-// growthChart draws a bar chart of the number of requests, with a row for each scheme and a
-// column for each number of contenders. If all scenes have the same number of contenders, it
-// returns an empty string.
-func (s *summary) growthChart(width int) string {
-	var sizes []int
-	var names []string
-	requests, most := map[string]int{}, 1
-	at := func(name string, n int) string { return fmt.Sprintf("%s %d", name, n) }
-	for _, r := range s.Results { // the results are sorted by N, the largest first
-		if !slices.Contains(sizes, r.N) {
-			sizes = append(sizes, r.N)
-		}
-		if !slices.Contains(names, r.Scheme) {
-			names = append(names, r.Scheme)
-		}
-		requests[at(r.Scheme, r.N)] = r.Requests
-		most = max(most, r.Requests)
-	}
-	if len(sizes) < 2 {
-		return ""
-	}
-	slices.Reverse(sizes)
-	const label, count, gap = 13, 7, 2
-	if width <= 0 {
-		width = 80
-	}
-	full := max(2, (width-label)/len(sizes)-count-gap)
-	var b strings.Builder
-	fmt.Fprintf(&b, "%-*s", label, "")
-	for _, n := range sizes {
-		fmt.Fprintf(&b, "%-*s", full+count+gap, fmt.Sprintf("n=%d", n))
-	}
-	for _, name := range names {
-		endLine(&b)
-		fmt.Fprintf(&b, "%-*s", label, name)
-		for _, n := range sizes {
-			got, played := requests[at(name, n)]
-			cell := ""
-			if played {
-				cell = fmt.Sprintf("%s %d", bar(float64(got)/float64(most), full), got)
-			}
-			b.WriteString(cell + strings.Repeat(" ", max(0, full+count+gap-render.Width(cell))))
+// growth returns the number of requests, with a row for each scheme and a column for each number of
+// contenders.
+func (s *summary) growth() render.Grid {
+	g := render.Grid{Header: []string{"recipe"}}
+	rows := map[string]int{}
+	for _, r := range slices.Backward(s.Results) { // the results are sorted by N, the largest first
+		if size := fmt.Sprintf("n=%d", r.N); !slices.Contains(g.Header, size) {
+			g.Header = append(g.Header, size)
 		}
 	}
-	endLine(&b)
-	return b.String()
-}
-
-// endLine removes trailing spaces from the last line in b, and ends that line.
-func endLine(b *strings.Builder) {
-	text := strings.TrimRight(b.String(), " ")
-	b.Reset()
-	b.WriteString(text + "\n")
-}
-
-// bar draws a horizontal bar that fills the given share of columns, rounded to an eighth of a
-// column. Any share above zero is visible.
-func bar(share float64, columns int) string {
-	const eighths = " ▏▎▍▌▋▊▉"
-	n := int(share*float64(columns)*8 + 0.5)
-	if n == 0 && share > 0 {
-		n = 1
+	for _, r := range s.Results {
+		row, known := rows[r.Scheme]
+		if !known {
+			row = len(g.Rows)
+			rows[r.Scheme] = row
+			g.Rows = append(g.Rows, append([]string{r.Scheme}, make([]string, len(g.Header)-1)...))
+		}
+		g.Rows[row][slices.Index(g.Header, fmt.Sprintf("n=%d", r.N))] = fmt.Sprint(r.Requests)
 	}
-	text := strings.Repeat("█", n/8)
-	if n%8 > 0 {
-		text += string([]rune(eighths)[n%8])
-	}
-	return text
+	return g
 }

@@ -42,9 +42,6 @@ func (l *Link) open(ctx context.Context, network, addr string, limit time.Durati
 	if err != nil {
 		return nil, err
 	}
-	if l.cfg.Tap != nil {
-		c = l.cfg.Tap(c)
-	}
 	if err := c.SetDeadline(deadline); err != nil {
 		c.Close()
 		return nil, err

@@ -36,9 +36,8 @@ type Config struct {
 	Tracing    *Tracing               // observes the traffic; may be nil
 	Refusal    func(code int32) error // returns the error for an error code of the protocol
 
-	Dial  DialFunc                // opens TCP connections; nil means net.Dialer.DialContext
-	Proxy *Proxy                  // SOCKS5 proxy for all connections; nil if there is none
-	Tap   func(net.Conn) net.Conn // wraps each connection, on top of TLS; nil if there is nothing to wrap
+	Dial  DialFunc // opens TCP connections; nil means net.Dialer.DialContext
+	Proxy *Proxy   // SOCKS5 proxy for all connections; nil if there is none
 }
 
 // A DialFunc opens a connection to addr.
@@ -276,6 +275,20 @@ func (l *Link) Close() (was Status, ended <-chan struct{}) {
 		l.end(Ending{Why: was.Ending.Why})
 	}
 	return was, l.shut()
+}
+
+// Abandon ends the Link and its connection without closing the session on the server.
+func (l *Link) Abandon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ending == nil {
+		k := l.status().Conn
+		l.end(Ending{}) // from now on, there is no other connection
+		if k != nil {
+			k.tcp.Close() // before go-zookeeper can close the session
+		}
+	}
+	l.shut()
 }
 
 // shut closes go-zookeeper's connection, unless an earlier call has done so. It returns a channel

@@ -1,14 +1,17 @@
 package wire
 
-import "sync/atomic"
+import (
+	"encoding/binary"
+	"sync/atomic"
+)
 
 // A Tracer observes the traffic of connections. Its methods must not block, and must neither keep
 // nor change the frames. They are called from several goroutines, but for each connection, Sent is
 // called for a request before Received is called for the reply.
 type Tracer interface {
-	// Sent is called before frames are written. Each has its length prefix. The first one on a
-	// connection is the connect request, which contains the password of the session.
-	Sent(k *Conn, frames []byte)
+	// Sent is called for each frame before it is written, without its length prefix. The first one on
+	// a connection is the connect request, which contains the password of the session.
+	Sent(k *Conn, frame []byte)
 	// Received is called for each frame that was read, without its length prefix.
 	Received(k *Conn, frame []byte)
 	// Ended is called once, when the connection has ended.
@@ -38,10 +41,13 @@ func (l *Link) tracer() Tracer {
 	return nil
 }
 
-// traceSent shows frames to the Tracer, if there is one.
+// traceSent shows complete frames, which have length prefixes, to the Tracer, if there is one.
 func (k *Conn) traceSent(frames []byte) {
-	if t := k.l.tracer(); t != nil {
-		t.Sent(k, frames)
+	t := k.l.tracer()
+	for t != nil && len(frames) > 0 {
+		end := 4 + int(binary.BigEndian.Uint32(frames))
+		t.Sent(k, frames[4:end])
+		frames = frames[end:]
 	}
 }
 
