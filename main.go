@@ -39,6 +39,11 @@ import (
 // returns the version of the Go module instead.
 var version = ""
 
+// linesInFlight is the maximum number of lines of a script in flight. It is small because a server
+// with 1,000 unfinished requests (500 in an ensemble of three) stops reading requests from all its
+// clients.
+const linesInFlight = 64
+
 func main() {
 	if status, is := child.Keeper(); is {
 		os.Exit(status)
@@ -159,7 +164,7 @@ func run(locks *lockcmd.Table) (status int) {
 		Session: session, Commands: commandTable(log, locks, guide, sandbox), AfterLine: guide.AfterLine,
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
-		Yes: opts.Yes, StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: opts.Window, Interrupts: interrupts,
+		Yes: opts.Yes, StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: linesInFlight, Interrupts: interrupts,
 		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
 		TraceFile: opts.Trace, NoHints: opts.NoHints, NoBell: opts.NoBell, Sandbox: addr,
 	}

@@ -16,7 +16,7 @@ var optionGroups = []struct{ heading, options string }{
 	{"Connection", "server proxy timeout max-request readonly waitforconnection sandbox load listen as"},
 	{"TLS and authentication", "auth-file tls cacert cert key tls-name tls-insecure client-configuration jaas " +
 		"kerberos verbose"},
-	{"Commands", "file command errexit keep-going window no-write yes undo no-fence output trace quiet version help"},
+	{"Commands", "file command errexit keep-going no-write yes undo no-fence output trace quiet version help"},
 }
 
 // nameWidth is the width, in characters, of the column in which --help prints the names of options.

@@ -55,7 +55,6 @@ type Options struct {
 	File         string   // file with commands; "-" means standard input
 	HasFile      bool     // whether -f was given
 	Lines        []string // lines given with -c
-	Window       int      // maximum number of lines in flight
 	NoFence      bool     // write even after a lock was lost
 	StopAtError, // stop at the first error
 	GoOn, // continue after a lock was lost or not acquired
@@ -104,16 +103,12 @@ type Environment struct {
 	NoStateDir error // why StateDir is empty; nil if it is not
 }
 
-// The default and the maximum of --window. They are small because a server with 1,000 unfinished
-// requests (500 in an ensemble of three) stops reading requests from all its clients.
-const defaultWindow, maxWindow = 64, 256
-
 // DefaultServer is the server to which zksh connects by default.
 const DefaultServer = "localhost:2181"
 
 // defaults returns the default options. The server and the timeout are the same as in zkCli.
 func defaults() Options {
-	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text, Window: defaultWindow,
+	return Options{Server: DefaultServer, Timeout: 30 * time.Second, Format: render.Text,
 		HistoryLines: 10000}
 }
 
@@ -168,10 +163,8 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVarP(&format, "output", "o", format, "output `format`: text, table or json")
 	set.StringVarP(&o.File, "file", "f", "", "read the commands from this `file`; - means standard input")
 	set.StringArrayVarP(&o.Lines, "command", "c", nil, "run this `line`; repeat the option to run several lines")
-	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error")
+	set.BoolVarP(&o.StopAtError, "errexit", "e", false, "stop at the first error; each line waits for the previous one")
 	set.BoolVarP(&o.GoOn, "keep-going", "k", false, "continue after a lock is lost or not acquired")
-	set.IntVar(&o.Window, "window", o.Window, "keep up to this many `lines` in flight; this applies to files and "+
-		"pipes; with 1 or -e, each line waits for the previous one")
 	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this "+
 		"shell and of its parent processes")
@@ -233,8 +226,6 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 			}
 		}
 		switch {
-		case o.Window < 1 || o.Window > maxWindow:
-			return fmt.Errorf("invalid window %d: must be between 1 and %d lines", o.Window, maxWindow)
 		case o.Sandbox && set.Changed("server"):
 			return errors.New("--sandbox and --server cannot be combined, because the sandbox is itself a server")
 		case o.Sandbox && o.Cluster != "":

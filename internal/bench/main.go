@@ -68,7 +68,7 @@ func measurements(znodes, long, short int, dump string) []measurement {
 		{name: "`ls /`, TLS", rounds: 31, tls: true, args: []string{"ls", "/"}},
 		creates("", func(m *measurement) { m.zkCli = 5 }),
 		creates(", TLS", func(m *measurement) { m.tls = true }),
-		creates(", `--window 1`", func(m *measurement) { m.args = []string{"--window", "1"} }),
+		creates(", `-e`", func(m *measurement) { m.args = []string{"-e"} }),
 		creates(", under a lock", func(m *measurement) { m.first = "lock /lock\n" }),
 		{name: fmt.Sprintf("%d piped gets", long), rounds: 7, line: "get /tree", times: long},
 		{name: fmt.Sprintf("%d piped sets", long/4), rounds: 7, line: "set /tree data", times: long / 4},

@@ -85,11 +85,10 @@ func (p *benchPipe) answer(want string) {
 }
 
 // BenchmarkLine measures a line sent to zksh as a coprocess, from the line to its answer. Goal:
-// the default window takes at most 1.1 times as long as --window 1, that is, equally long except for
-// noise.
+// it takes at most 1.1 times as long as with -e, that is, equally long except for noise.
 func BenchmarkLine(b *testing.B) {
 	addr := benchServer(b)
-	pipes := []*benchPipe{openBenchPipe(b, "-server", addr, "--window", "1"), openBenchPipe(b, "-server", addr)}
+	pipes := []*benchPipe{openBenchPipe(b, "-server", addr, "-e"), openBenchPipe(b, "-server", addr)}
 	var took [2][]time.Duration
 	for _, p := range pipes {
 		p.ask("ls /", "") // waits until zksh is connected
