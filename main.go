@@ -164,9 +164,9 @@ func run(locks *lockcmd.Table) (status int) {
 		Session: session, Commands: commandTable(log, locks, guide, sandbox), AfterLine: guide.AfterLine,
 		Locks: locks, Format: opts.Format, Version: versionText(),
 		Streams: streams(opts, interactive), Out: output(os.Stdout), Err: output(os.Stderr), Stdin: os.Stdin,
-		Yes: opts.Yes, StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Verbose: opts.Verbose, Window: linesInFlight, Interrupts: interrupts,
-		Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(), ManualPager: manualPager(),
-		TraceFile: opts.Trace, NoHints: opts.NoHints, NoBell: opts.NoBell, Sandbox: addr,
+		Yes: opts.Yes, StopAtError: opts.StopAtError, KeepGoing: opts.GoOn, Quiet: opts.Quiet, Window: linesInFlight,
+		Interrupts: interrupts, Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(),
+		ManualPager: manualPager(), TraceFile: opts.Trace, NoHints: opts.NoHints, NoBell: opts.NoBell, Sandbox: addr,
 	}
 	if cfg.Saver, cfg.Saved, err = saver(opts, log, interactive); err != nil {
 		return fail(err)

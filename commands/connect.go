@@ -16,7 +16,8 @@ var connectCommand = &Command{
 		"connect starts a new session on the same servers.\n\n" +
 		"connect closes the old session first. Its watches and credentials are not carried over. zksh's TLS options " +
 		"still apply, unless you connect to a cluster, which has its own TLS settings.\n\n" +
-		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its certificate. With Kerberos, it prints your principal, the server's, and the end of the ticket.",
+		"Over TLS, connect prints the protocol, the cipher, the server's name and the expiry date of its " +
+		"certificate. With Kerberos, it prints your principal, the server's, and the end of the ticket.",
 	Examples: []string{"connect zk1:2181,zk2:2181/app", "connect @staging", "connect"},
 	Params:   []Param{{Name: "host:port", Kind: Server, Optional: true}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
@@ -35,14 +36,14 @@ var connectCommand = &Command{
 		if err := env.Session.Ready(ctx); err != nil {
 			return err
 		}
-		NoteConnection(env)
+		noteConnection(env)
 		return env.Screen.Print(connectionAnswer(env.Session, "connect"))
 	}),
 }
 
-// NoteConnection prints remarks about the session's connection: the negotiated TLS parameters, if
+// noteConnection prints remarks about the session's connection: the negotiated TLS parameters, if
 // it uses TLS, and the identity of the client, if it uses Kerberos.
-func NoteConnection(env *Env) {
+func noteConnection(env *Env) {
 	info := env.Session.Info()
 	if info.Agreed != nil {
 		env.Screen.Note(info.Agreed.String())

@@ -67,7 +67,6 @@ func (s *Shell) RunEditor(ctx context.Context, e line.Editor) int {
 	var watching sync.WaitGroup
 	watching.Go(func() { // ends when stop is called below
 		defer s.restoreTerminalOnPanic()
-		s.noteConnection(ctx)
 		s.watchEvents(ctx)
 	})
 	h.readLines(ctx)

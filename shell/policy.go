@@ -56,12 +56,7 @@ func (s *Shell) RunCommand(ctx context.Context, args []string) int {
 	out := batch.NewTranscript(s.env, words[0].Text, 0)
 	l, err := s.readWords(words)
 	if err == nil {
-		run := func() error { return s.transactions.Run(ctx, out.Env(s.env, l, nil), words[0].Text, l) }
-		if s.cfg.Verbose && !l.Has(commands.Offline) {
-			err = s.noteConnectionDuring(ctx, run)
-		} else {
-			err = run()
-		}
+		err = s.transactions.Run(ctx, out.Env(s.env, l, nil), words[0].Text, l)
 	}
 	if errors.Is(err, exit.ErrQuit) {
 		err = nil

@@ -22,7 +22,6 @@ func (s *Shell) RunLines(ctx context.Context, name string, r io.Reader) int {
 			s.env.Sources = []fs.FileInfo{info}
 		}
 	}
-	s.noteConnection(ctx)
 	return s.shutDown(b.Run(ctx, r))
 }
 

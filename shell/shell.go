@@ -56,7 +56,6 @@ type Config struct {
 	KeepGoing   bool // -k: continue a script after a lock is lost or not acquired
 	Quiet       bool // -q: no banner, remarks or progress
 	NoBell      bool // whether the bell of the terminal never rings
-	Verbose     bool // print the negotiated TLS parameters
 	Window      int  // maximum number of script lines in flight; values below 2 mean 1
 
 	TraceFile string // file to which the session's traffic is written already, or empty if there is none

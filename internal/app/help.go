@@ -15,7 +15,7 @@ import (
 var optionGroups = []struct{ heading, options string }{
 	{"Connection", "server proxy timeout max-request readonly waitforconnection sandbox load listen as"},
 	{"TLS and authentication", "auth-file tls cacert cert key tls-name tls-insecure client-configuration jaas " +
-		"kerberos verbose"},
+		"kerberos"},
 	{"Commands", "file command errexit keep-going no-write yes undo no-fence output trace quiet version help"},
 }
 

@@ -59,7 +59,6 @@ type Options struct {
 	StopAtError, // stop at the first error
 	GoOn, // continue after a lock was lost or not acquired
 	Quiet,
-	Verbose,
 	ShowVersion,
 	ShowHelp bool
 
@@ -168,10 +167,9 @@ func declare(o *Options) (set *pflag.FlagSet, finish func() error) {
 	set.StringVar(&o.Undo, "undo", "", "save overwritten and deleted znodes to a new `file`; import -R restores them")
 	set.BoolVar(&o.NoFence, "no-fence", false, "write even after a lock was lost; this applies to locks of this "+
 		"shell and of its parent processes")
-	set.StringVar(&o.Trace, "trace", "", "write the traffic of the session to this `file`; requests, "+
-		"replies and watch events, without credentials and data")
+	set.StringVar(&o.Trace, "trace", "", "append the traffic of the session to this `file`; requests, "+
+		"replies, watch events, and what TLS and Kerberos agreed on, without credentials and data")
 	set.BoolVarP(&o.Quiet, "quiet", "q", false, "print no banner, notes or progress")
-	set.BoolVar(&o.Verbose, "verbose", false, "print the details of TLS and Kerberos")
 	set.BoolVar(&o.Sandbox, "sandbox", false, "use an in-memory server for experiments; other shells can share it")
 	set.StringVar(&o.Load, "load", "", "load this `file` into a private sandbox; "+
 		"a ZooKeeper snapshot or an export; needs --sandbox")

@@ -141,7 +141,7 @@ func (g *enforcingServer) reconnects(t *testing.T) {
 // interactive checks that the credential appears neither in the completion menu, the history,
 // the files of the user nor the process list.
 func (g *enforcingServer) interactive(t *testing.T) {
-	options := append([]string{"-server", g.server.Addr(), "--verbose"}, g.loginOptions(t)["both"]...)
+	options := append([]string{"-server", g.server.Addr()}, g.loginOptions(t)["both"]...)
 	s := openBash(t, 160, 40)
 	s.line("clear; zksh " + strings.Join(options, " "))
 	s.want(`\(CONNECTED\) 0\]$`)

@@ -96,14 +96,14 @@ func (r *realm) hostileKDCs(t *testing.T) {
 }
 
 // With a silent KDC, zksh gives up after one pass over the servers, which has two attempts for each
-// server, even with --verbose.
+// server.
 func (r *realm) silentKDC(t *testing.T) {
 	var attempts atomic.Int32
 	addr := zktest.Answering(t, func(c net.Conn) {
 		attempts.Add(1)
 		io.Copy(io.Discard, c)
 	})
-	cmd := exec.CommandContext(zktest.Within(t), "zksh", "--verbose", "--server", r.server.Addr(), "--timeout", "4000", "--jaas", r.keytab(t, "alice"), "whoami")
+	cmd := exec.CommandContext(zktest.Within(t), "zksh", "--server", r.server.Addr(), "--timeout", "4000", "--jaas", r.keytab(t, "alice"), "whoami")
 	cmd.Env = []string{"KRB5_CONFIG=" + r.kdc.Config(addr)}
 	out, err := cmd.CombinedOutput()
 	if n := attempts.Load(); err == nil || !strings.Contains(string(out), addr) || n > 2 {
@@ -191,7 +191,7 @@ func (r *realm) renewedTicket(t *testing.T) {
 	}
 	r.kdc.Admin("addprinc -pw rabbit alice/admin")
 	env = []string{"KRB5CCNAME=" + r.kdc.Kinit("alice/admin")}
-	got := r.run(t, "create /admin data\nsetAcl /admin sasl:alice:cdrwa\nget /admin\n", env, "--kerberos", "-e", "--verbose") // the server removes the instance
+	got := r.run(t, "create /admin data\nsetAcl /admin sasl:alice:cdrwa\nget /admin\n", env, "--kerberos", "-e", "--trace", "/dev/stderr") // the server removes the instance
 	if got.status != 0 || !strings.HasSuffix(got.out, "data\n") || !strings.Contains(got.err, "Kerberos: alice/admin@EXAMPLE.COM") {
 		t.Errorf("%+v", got)
 	}

@@ -175,7 +175,7 @@ func (r *realm) otherRealm(t *testing.T) {
 		"keytab": {"--jaas", r.jaas(t, `useKeyTab=true keyTab="`+other.Keytab("carol")+`" principal="carol"`)},
 		"cache":  {"--kerberos"},
 	} {
-		got := r.run(t, "", []string{"KRB5_CONFIG=" + other.Conf, cache}, append(args, "--verbose", "whoami")...)
+		got := r.run(t, "", []string{"KRB5_CONFIG=" + other.Conf, cache}, append(args, "--trace", "/dev/stderr", "whoami")...)
 		if got.status != 0 || !strings.Contains(got.out, "\nsasl: carol@OTHER.ORG\n") || !strings.Contains(got.err, "Kerberos: carol@OTHER.ORG, proved to zookeeper/localhost@EXAMPLE.COM, with the ") {
 			t.Errorf("%s: %+v", name, got)
 		}

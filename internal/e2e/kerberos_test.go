@@ -104,7 +104,7 @@ func (r *realm) logins(t *testing.T) {
 		"second KDC":           {"alice", []string{"KRB5_CONFIG=" + r.kdc.Config("127.0.0.1:1", r.kdc.Addr)}, []string{"--jaas", r.keytab(t, "alice")}},
 		"no KDC":               {"alice", []string{"KRB5_CONFIG=" + r.kdc.Config("127.0.0.1:1"), "KRB5CCNAME=" + withService}, []string{"--kerberos"}},
 	} {
-		got := r.run(t, "", c.env, append(c.args, "--verbose", "whoami")...)
+		got := r.run(t, "", c.env, append(c.args, "--trace", "/dev/stderr", "whoami")...)
 		if got.status != 0 || !strings.Contains(got.out, "\nsasl: "+c.user+"\n") || !strings.Contains(got.err, "Kerberos: "+c.user+"@EXAMPLE.COM, proved to zookeeper/localhost@EXAMPLE.COM, with the ") {
 			t.Errorf("%s: %+v", name, got)
 		}

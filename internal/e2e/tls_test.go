@@ -104,13 +104,17 @@ func TestSecured(t *testing.T) {
 // identities checks that the certificate is the client's identity, in ACLs too, and that every
 // kind of request to the server uses TLS.
 func (c *tlsServer) identities(t *testing.T) {
-	r := runProgram(t, "", c.asAlice("--verbose", "whoami")...)
+	r := runProgram(t, "", c.asAlice("whoami")...)
 	if r.out != "Auth scheme: User\nip: 127.0.0.1\nx509: CN=alice\n" || r.status != 0 {
 		t.Errorf("%+v", r)
 	}
 	agreed := regexp.MustCompile(`\ATLS 1\.3, TLS_AES_128_GCM_SHA256; server certificate CN=zk, valid until \d{4}-\d\d-\d\d; client certificate CN=alice, valid until \d{4}-\d\d-\d\d\n\z`)
-	if !agreed.MatchString(r.err) {
-		t.Errorf("--verbose: %q", r.err)
+	if r = runProgram(t, "", c.asAlice("connect")...); !agreed.MatchString(r.err) {
+		t.Errorf("connect: %q", r.err)
+	}
+	r = runProgram(t, "", c.asAlice("--trace", "/dev/stderr", "whoami")...)
+	if !strings.Contains(r.err, " ! secured          TLS 1.3, TLS_AES_128_GCM_SHA256; server certificate CN=zk, ") {
+		t.Errorf("--trace: %q", r.err)
 	}
 	r = runProgram(t, "create /mine data x509:CN=alice:cdrwa\nget /mine\nls -R /\nconnect\n", c.asAlice()...)
 	if r.out != "Created /mine\ndata\n/\n/mine\n/zookeeper\n/zookeeper/config\n/zookeeper/quota\n" || !agreed.MatchString(r.err) || r.status != 0 {
@@ -258,9 +262,11 @@ func exists(file string) bool {
 // interactive checks the prompt and completion.
 func (c *tlsServer) interactive(t *testing.T) {
 	s := openBash(t, 160, 30)
-	s.line("clear; zksh -server " + c.addr + " --cert " + c.alice + " --tls-insecure --verbose")
-	s.want(`NOT VERIFIED; client certificate CN=alice`)
+	s.line("clear; zksh -server " + c.addr + " --cert " + c.alice + " --tls-insecure")
 	s.want(`\(CONNECTED, NOT VERIFIED\) 0\]$`)
+	s.line("connect")
+	s.want(`NOT VERIFIED; client certificate CN=alice`)
+	s.want(`\(CONNECTED, NOT VERIFIED\) 1\]$`)
 	s.text("get /mi")
 	s.keys("Tab")
 	s.want(`\] get /mine ?$`)
@@ -269,9 +275,11 @@ func (c *tlsServer) interactive(t *testing.T) {
 	s.keys("C-d")
 	s.want(`^\$$`) // until then, zksh may read the next line
 	anyName := c.write(t, "anyname", "zookeeper.client.secure=true\nzookeeper.ssl.hostnameVerification=false\n")
-	s.line("clear; zksh -server " + c.addr + " --cert " + c.alice + " --cacert " + c.ca.File + " --verbose -client-configuration " + anyName)
-	s.want(`NAME NOT VERIFIED; client certificate CN=alice`)
+	s.line("clear; zksh -server " + c.addr + " --cert " + c.alice + " --cacert " + c.ca.File + " -client-configuration " + anyName)
 	s.want(`\(CONNECTED, NAME NOT VERIFIED\) 0\]$`)
+	s.line("connect")
+	s.want(`NAME NOT VERIFIED; client certificate CN=alice`)
+	s.want(`\(CONNECTED, NAME NOT VERIFIED\) 1\]$`)
 	s.keys("C-d")
 }
 

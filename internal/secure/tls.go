@@ -20,7 +20,7 @@ type TLS struct {
 	allowed    []uint16            // cipher suites that verify accepts; nil if it accepts all
 }
 
-// Texts that the prompt and --verbose show if the verification of servers is incomplete.
+// Texts that the prompt, connect and a trace show if the verification of servers is incomplete.
 const (
 	notVerified     = "NOT VERIFIED"
 	nameNotVerified = "NAME NOT VERIFIED" // any server with a certificate of a trusted authority is accepted

@@ -40,6 +40,8 @@ type Recorder struct {
 	mu       sync.Mutex
 	closed   bool
 	awaiting map[key]call // requests without a reply
+	secured  *wire.Conn   // connection whose TLS parameters a line has shown, if it has any
+	identity *wire.Conn   // connection whose identity a line has shown
 	lost     int          // number of lost lines
 	unsaid   int          // number of lost lines that no line has reported yet
 	blocked  bool         // whether no line has been written since Settle last gave up
@@ -149,8 +151,23 @@ func (r *Recorder) Sent(k *wire.Conn, frame []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	c.sent = time.Since(r.start)
+	r.putSecurity(k, c.sent)
 	r.awaiting[key{k, xid}] = c
 	r.put(l, c.sent)
+}
+
+// putSecurity queues a line about the TLS parameters of a connection before its first request, and
+// one about the identity of the client before its first request after the login with Kerberos. The
+// caller must hold mu.
+func (r *Recorder) putSecurity(k *wire.Conn, at time.Duration) {
+	if r.secured != k && k.Agreed != nil {
+		r.secured = k
+		r.put(line{sign: "!", name: "secured", facts: []string{k.Agreed.String()}}, at)
+	}
+	if r.identity != k && k.Identity != nil {
+		r.identity = k
+		r.put(line{sign: "!", name: "secured", facts: []string{k.Identity.String()}}, at)
+	}
 }
 
 // Received implements wire.Tracer.
@@ -231,9 +248,9 @@ type File struct {
 	f *os.File
 }
 
-// ToFile creates or replaces the file with the given name and returns a File that writes to it.
+// ToFile returns a File that writes to the file with the given name, after what the file contains.
 func ToFile(name string) (*File, error) {
-	f, err := userfile.OpenToWrite(name, os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := userfile.OpenToWrite(name, os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, err
 	}

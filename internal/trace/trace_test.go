@@ -176,6 +176,7 @@ func add(f *File, l line, at time.Duration) {
 // A trace in a file that cannot be written is an error at the end. So are missing lines.
 func TestFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "trace")
+	zktest.Must(t, os.WriteFile(name, []byte("an earlier trace\n"), 0o600))
 	f, err := ToFile(name)
 	zktest.Must(t, err)
 	add(f, line{sign: "*", name: "NodeDeleted", path: "/a\x1b[2J"}, 1500*time.Microsecond)
@@ -186,7 +187,7 @@ func TestFile(t *testing.T) {
 	}
 	text, err := os.ReadFile(name)
 	zktest.Must(t, err)
-	first, last, _ := strings.Cut(string(text), "\n")
+	first, last, _ := strings.Cut(strings.TrimPrefix(string(text), "an earlier trace\n"), "\n")
 	if first != `   0.001500 * NodeDeleted      /a\x1b[2J` || !strings.HasSuffix(last, " ! lost               lines=1\n") {
 		t.Errorf("%q", text)
 	}

@@ -16,9 +16,9 @@ import (
 	"github.com/zksh/zksh/shell"
 )
 
-// With Verbose, a single command tries to connect no longer than without: one pass over the servers
-// has two attempts for each server.
-func TestVerboseTriesNoLonger(t *testing.T) {
+// A single command tries to connect for no longer than one pass over the servers, which has two
+// attempts for each server.
+func TestSingleCommandTriesOnePass(t *testing.T) {
 	t.Parallel()
 	for name, through := range map[string]string{"server": "", "proxy": "socks5://"} {
 		t.Run(name, func(t *testing.T) {
@@ -36,7 +36,7 @@ func TestVerboseTriesNoLonger(t *testing.T) {
 			zktest.Must(t, err)
 			var out, errs bytes.Buffer
 			s := shell.New(shell.Config{
-				Session: session, Verbose: true, Commands: commandTable(), Out: shell.Output{W: &out}, Err: shell.Output{W: &errs},
+				Session: session, Commands: commandTable(), Out: shell.Output{W: &out}, Err: shell.Output{W: &errs},
 			})
 			status := s.RunCommand(context.Background(), []string{"ls", "/"})
 			if status != commands.StatusNoServer || out.Len() > 0 || !strings.HasPrefix(errs.String(), "cannot connect: ") {
