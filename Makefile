@@ -26,8 +26,8 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 # The target test runs each test once, in one of three ways:
 #   - PLAIN runs the packages in PROGRAMS without the race detector. Their tests start programs,
 #     mostly zksh, which would take several times the processor time under it. The target full
-#     runs them under the race detector, with a zksh that is also built with it. archtest has only
-#     one goroutine.
+#     runs the scripts among them, and the target proof all of them, under the race detector, with
+#     a zksh that is also built with it. archtest has only one goroutine.
 #   - RACE runs all other packages under the race detector. LONG lists those whose tests mostly
 #     wait for sessions to expire. They come first, so that others run while they wait.
 #   - SINGLE runs the tests in ALONE, which belong to packages of RACE, without the race detector.
@@ -50,7 +50,7 @@ SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRo
               ./lockcmd/zklock ./internal/dump ./internal/zktree ./internal/zkconn ./shell/batch
 
 .DEFAULT_GOAL := help
-.PHONY: build dist run deps check short scripts test plain race single full soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
+.PHONY: build dist run deps check short scripts test plain race single full proof soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -94,19 +94,22 @@ race:
 single:
 	$(SINGLE)
 
-full: deps ## run the long tests at full size, and those in PROGRAMS under the race detector, and build release files; takes half an hour
+full: deps ## run the long tests at full size, and the scripts and what handles much data under the race detector, and build release files; takes minutes
 	go test -count=1 -timeout 30m -run '^(TestRelease|TestGoInstall)$$' ./internal/e2e -release $(GORELEASER)
 	go run ./internal/bench -quick
 	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestExactAgrees|TestScriptsOnSandbox|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
 	go test -count=1 -timeout 20m -parallel 16 -run '^TestRandomKeys$$' ./shell/line -keys 20000
-	$(WITHRACE) -timeout 60m -p 2 -skip '^(TestScriptsOnSandbox|TestFence|TestChaos|TestLocks)$$' ./internal/e2e ./internal/interop ./internal/replay
-	$(WITHRACE) ./internal/sandbox/difftest -seeds 4
+	$(WITHRACE) -run '^TestScripts$$' ./internal/e2e
+	$(WITHRACE) ./internal/sandbox/difftest
 	$(WITHRACE) -run '^($(HEAVY))$$' ./internal/zktree ./internal/zkconn ./shell/batch
 	$(WITHRACE) -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	$(WITHRACE) -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
+	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
+
+proof: deps ## run the packages in PROGRAMS under the race detector, and the random trials of trees and of commands under a lock at full size; takes an hour
+	$(WITHRACE) -timeout 60m -p 2 ./internal/e2e ./internal/interop ./internal/replay
 	go test -count=1 -timeout 20m -run '^TestNothingOfOthersIsLost$$' ./commands/transfer -others 600
 	go test -count=1 -timeout 30m -parallel 16 -run '^(TestNothingOutlivesTheLock|TestRenewedInTime)$$' ./internal/underlock -trials 200 -loaded 500
-	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
 
 soak: deps ## run every test RUNS times while every core is busy; fails if any run fails
 	.ci/soak $(RUNS) $(MAKE) --no-print-directory -j3 race plain single
