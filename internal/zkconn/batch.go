@@ -75,7 +75,7 @@ func (b *batch[T]) answer(ctx context.Context, a *answer, i int, r *reply, failu
 	for errors.Is(err, Throttled) && time.Now().Before(limit) && pause.wait(ctx, to.Conn) {
 		b.slowed = true
 		o := b.at(i)
-		b.call = newCall(b.call.Context, to, &o)
+		b.call = newCall(b.call.Context, to, &o.operation)
 		b.call.Held = wire.HeldAlways
 		to.send(b.call)
 		r, failure := b.call.wait(ctx)

@@ -14,7 +14,7 @@ import (
 // A part is an operation that belongs to a transaction. The caller that made the operation gets the
 // same answer as if it had been sent alone.
 type part struct {
-	alone  Op[*answer] // the operation as a single request
+	alone  operation // the operation as a single request
 	answer chan partAnswer
 }
 
@@ -30,11 +30,8 @@ type partAnswer struct {
 
 // partOf returns a part for the operation o. A multi must be able to contain the operation, which
 // means that o.changes is not nil.
-func partOf[T any](o Op[T]) *part {
-	return &part{
-		alone:  reread(o, func(a *answer) *answer { return a }),
-		answer: make(chan partAnswer, 1),
-	}
+func partOf(o operation) *part {
+	return &part{alone: o, answer: make(chan partAnswer, 1)}
 }
 
 // end passes the answer to the caller that made the part. If the answer is an error, end replaces
@@ -63,25 +60,22 @@ func bundle(parts []*part) Op[[]*answer] {
 	for _, p := range parts {
 		all = append(all, p.alone.changes...)
 	}
-	o := Multi(all)
-	return Op[[]*answer]{
-		code: o.code, path: o.path, write: o.write, err: o.err, changes: all, encode: o.encode,
-		decode: func(a *answer) []*answer { return splitAnswer(a, parts) },
-		effect: func(l *link, a *answer) {
-			if a.code != codeOK {
-				return
+	o := Op[[]*answer]{Multi(all).operation, func(a *answer) []*answer { return splitAnswer(a, parts) }}
+	o.effect = func(l *link, a *answer) {
+		if a.code != codeOK {
+			return
+		}
+		answers := splitAnswer(a, parts)
+		if cmp.Or(a.err, a.Err()) != nil {
+			return
+		}
+		for i, p := range parts {
+			if p.alone.effect != nil {
+				p.alone.effect(l, answers[i])
 			}
-			answers := splitAnswer(a, parts)
-			if cmp.Or(a.err, a.Err()) != nil {
-				return
-			}
-			for i, p := range parts {
-				if p.alone.effect != nil {
-					p.alone.effect(l, answers[i])
-				}
-			}
-		},
+		}
 	}
+	return o
 }
 
 // splitAnswer splits the answer to a bundle into one answer for each part. Each of these has the
@@ -184,15 +178,15 @@ func (t *Transaction) Changes() (all []Change) {
 	return all
 }
 
-// join adds the operation o to the transaction t, waits until the transaction ends, and returns
-// the result of o.
-func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T, err error) {
+// join adds the operation o to the transaction, waits until the transaction ends, and returns the
+// answer to o.
+func (t *Transaction) join(ctx context.Context, s Sender, o operation) (*answer, error) {
 	if c, ok := s.(interface{ mayJoin() bool }); !ok || !c.mayJoin() || o.changes == nil {
-		return none, errNoPart
+		return nil, errNoPart
 	}
 	p := partOf(o)
 	if err := t.add(p); err != nil {
-		return none, err
+		return nil, err
 	}
 	entry := o.record(ctx)
 	trip := TripOf(ctx)
@@ -202,10 +196,10 @@ func join[T any](ctx context.Context, t *Transaction, s Sender, o Op[T]) (none T
 	trip.cameTo(end.outcome, end.cut)
 	if end.err != nil {
 		trip.ended(reply{events: end.events})
-		return none, end.err
+		return nil, end.err
 	}
 	trip.ended(reply{events: end.events, Reply: wire.Reply{Body: end.a.Rest()}})
-	return read(end.a, o.decode)
+	return end.a, nil
 }
 
 // add adds the part p to the transaction. It returns a *TooLargeError if the request of the transaction

@@ -27,8 +27,8 @@ func refused(scheme string) error {
 // addAuth returns the operation that authenticates the session with c. If the server accepts c,
 // the link saves it and sends it again on each new connection.
 func addAuth(c Credential) Op[struct{}] {
-	return Op[struct{}]{
-		code: jute.OpAuth, decode: (*answer).nothing,
+	return Op[struct{}]{decode: (*answer).nothing, operation: operation{
+		code: jute.OpAuth,
 		encode: func(e *jute.Encoder, _ chroot) {
 			e.Int(0)
 			e.String(c.Scheme)
@@ -50,5 +50,5 @@ func addAuth(c Credential) Op[struct{}] {
 			}
 			l.wire.Fail(end)
 		},
-	}
+	}}
 }

@@ -105,7 +105,9 @@ func (g guard) refusal(node string, code Code) error {
 // transaction.
 func fenced[T any](o Op[T], g guard) Op[T] {
 	all := Multi(append(g.checks(), o.changes...))
-	f := Op[T]{code: all.code, path: o.path, write: all.write, err: all.err, changes: o.changes, encode: all.encode}
+	f := Op[T]{operation: operation{
+		code: all.code, path: o.path, write: all.write, err: all.err, changes: o.changes, encode: all.encode,
+	}}
 	f.decode = func(a *answer) (none T) {
 		if node, code := g.failed(a); code != codeOK {
 			a.err, a.fenced = g.refusal(node, code), true
@@ -143,14 +145,15 @@ func (a *answer) own(code int32) *answer {
 	return own
 }
 
-// sendChecked sends an operation that a multi cannot contain. It first sends the checks of g. When
-// the server has confirmed them, it sends the operation on the same connection. The checked znodes
+// sendChecked sends the call c of an operation that a multi cannot contain. k describes the
+// operation. It first sends the checks of g. When the server has confirmed them, it sends c on the
+// same connection. The checked znodes
 // may be deleted in between, for example because a lock is lost.
-func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[T] {
-	checks := Multi(g.checks())
-	checks.path = o.path
-	check, p := bind(Apart(ctx), to, checks), bind(ctx, to, o)
-	check.call.then = func(r reply) { // runs in the receiving goroutine, or in the goroutine that ends the connection
+func sendChecked(ctx context.Context, c *call, k kind, g guard) {
+	to, checks := c.to, Multi(g.checks())
+	checks.path = k.path
+	check := newCall(Apart(ctx), to, &checks.operation)
+	check.then = func(r reply) { // runs in the receiving goroutine, or in the goroutine that ends the connection
 		a := answerTo(r.Reply, to.root)
 		var node string
 		code := Code(r.Code)
@@ -159,18 +162,17 @@ func sendChecked[T any](ctx context.Context, to target, o Op[T], g guard) *Pendi
 		}
 		switch {
 		case r.err != nil:
-			p.call.finish(reply{err: p.call.unsent(r.err), fate: notSent, cut: true})
+			c.finish(reply{err: c.unsent(r.err), fate: notSent, cut: true})
 		case node != "":
-			p.call.finish(reply{err: g.refusal(node, code), fate: rejected})
+			c.finish(reply{err: g.refusal(node, code), fate: rejected})
 		case code != codeOK:
-			p.call.finish(reply{err: to.root.refusal(code, o.kind()), fate: notSent})
+			c.finish(reply{err: to.root.refusal(code, k), fate: notSent})
 		case a.Err() != nil:
-			p.call.finish(reply{err: a.Err(), fate: notSent})
+			c.finish(reply{err: a.Err(), fate: notSent})
 		default:
-			to.send(p.call)
-			p.call.trip.begun()
+			to.send(c)
+			c.trip.begun()
 		}
 	}
-	to.send(check.call)
-	return p
+	to.send(check)
 }

@@ -16,6 +16,12 @@ import (
 // connection. Do and Exec send one operation and wait for the answer. Add and AddEach send
 // operations through a Pipe, with many in flight.
 type Op[T any] struct {
+	operation
+	decode func(a *answer) T
+}
+
+// An operation is the part of an Op that does not depend on the type of the result.
+type operation struct {
 	code    int32  // opcode of the request
 	path    string // path of the znode, as the user wrote it, also for errors; may be empty
 	write   bool   // whether the operation may have an effect, so that its outcome is unknown if the answer is lost
@@ -26,16 +32,9 @@ type Op[T any] struct {
 	changes []Change
 	encode  func(e *jute.Encoder, root chroot)
 	rest    func(e *jute.Encoder) // used if encode is nil: writes the fields after the path; may be nil
-	decode  func(a *answer) T
 	// effect updates the link's records after an answer, even if that is a refusal. It runs
 	// in the receiving goroutine, before any later frame is read. It may be nil.
 	effect func(l *link, a *answer)
-}
-
-// reread returns an operation that sends the same request as o, but decodes the result with the
-// function decode.
-func reread[T, U any](o Op[T], decode func(*answer) U) Op[U] {
-	return Op[U]{o.code, o.path, o.write, o.err, o.version, o.changes, o.encode, o.rest, decode, o.effect}
 }
 
 // usualFrame is the initial capacity of a request's buffer, in bytes, without the path. It is
@@ -44,7 +43,7 @@ const usualFrame = 96
 
 // frame appends the operation's request to e, with its length. The xid is 0 until the connection
 // sets it.
-func (o *Op[T]) frame(e *jute.Encoder, root chroot) {
+func (o *operation) frame(e *jute.Encoder, root chroot) {
 	start := len(e.B)
 	e.Int(0, 0, o.code)
 	if o.encode != nil {
@@ -59,10 +58,10 @@ func (o *Op[T]) frame(e *jute.Encoder, root chroot) {
 }
 
 // size returns the number of changes that the Outcome of o counts: 1 unless o is a multi.
-func (o *Op[T]) size() int { return max(1, len(o.changes)) }
+func (o *operation) size() int { return max(1, len(o.changes)) }
 
 // destroys returns the number of changes of o that delete a znode, or replace its data or ACL.
-func (o *Op[T]) destroys() (n int) {
+func (o *operation) destroys() (n int) {
 	if o.changes == nil && destroys(o.code) {
 		return 1
 	}
@@ -76,7 +75,7 @@ func (o *Op[T]) destroys() (n int) {
 
 // record adds an entry for the operation to the Recorder of ctx. It returns nil if there is no
 // Recorder, and for a read.
-func (o *Op[T]) record(ctx context.Context) *record {
+func (o *operation) record(ctx context.Context) *record {
 	if !o.write {
 		return nil
 	}
@@ -87,14 +86,14 @@ func (o *Op[T]) record(ctx context.Context) *record {
 type kind struct {
 	code    int32
 	path    string
-	version int64 // see Op.version
+	version int64 // see operation.version
 }
 
-func (o *Op[T]) kind() kind { return kind{o.code, o.path, o.version} }
+func (o *operation) kind() kind { return kind{o.code, o.path, o.version} }
 
 // newest returns the first change of o that ZooKeeper 3.4 does not support. If there is no such
 // change, it returns the operation itself.
-func (o *Op[T]) newest() kind {
+func (o *operation) newest() kind {
 	for _, c := range o.changes {
 		if _, is := newer[c.code]; is {
 			return c.kind()
@@ -111,7 +110,7 @@ func destroys(code int32) bool {
 
 // trialOp returns the opcode of the first change of o that ZooKeeper 3.4 does not support, or of o
 // itself if it has no changes. It returns 0 if ZooKeeper 3.4 supports all of o.
-func (o *Op[T]) trialOp() int32 {
+func (o *operation) trialOp() int32 {
 	newest := o.newest().code
 	if _, is := newer[newest]; is {
 		return newest

@@ -59,7 +59,7 @@ func AddEach[T any](p *Pipe, paths []string, ask func(path string) Op[T]) *Sever
 		err = cmp.Or(err, s.op.err)
 	}
 	s.op.path, s.op.err, s.op.effect = paths[0], err, nil
-	s.call = newCall(p.ctx, p.to, &s.op)
+	s.call = newCall(p.ctx, p.to, &s.op.operation)
 	if err != nil {
 		return s
 	}

@@ -53,7 +53,8 @@ type Reading struct {
 // request returns an operation whose request consists of a path and the fields that the function
 // rest writes. rest may be nil. The result of the operation is decoded by decode.
 func request[T any](code int32, path string, decode func(*answer) T, rest func(*jute.Encoder)) Op[T] {
-	return Op[T]{code: code, path: path, write: jute.Writes(code), err: ValidatePath(path, false), decode: decode, rest: rest}
+	o := operation{code: code, path: path, write: jute.Writes(code), err: ValidatePath(path, false), rest: rest}
+	return Op[T]{o, decode}
 }
 
 // reading returns an operation whose request consists of a path and the watch flag false. The
@@ -183,18 +184,16 @@ type Identity struct {
 // WhoAmI reads the identities of the session, and returns them sorted. Servers before 3.7 answer
 // Unimplemented and close the connection.
 func WhoAmI() Op[[]Identity] {
-	return Op[[]Identity]{
-		code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {},
-		decode: func(a *answer) (ids []Identity) {
-			for range a.Count(8, 2*jute.StringCost) {
-				ids = append(ids, Identity{Scheme: a.String(), User: a.String()})
-			}
-			slices.SortFunc(ids, func(x, y Identity) int {
-				return cmp.Or(strings.Compare(x.Scheme, y.Scheme), strings.Compare(x.User, y.User))
-			})
-			return ids
-		},
-	}
+	o := operation{code: jute.OpWhoAmI, encode: func(*jute.Encoder, chroot) {}}
+	return Op[[]Identity]{o, func(a *answer) (ids []Identity) {
+		for range a.Count(8, 2*jute.StringCost) {
+			ids = append(ids, Identity{Scheme: a.String(), User: a.String()})
+		}
+		slices.SortFunc(ids, func(x, y Identity) int {
+			return cmp.Or(strings.Compare(x.Scheme, y.Scheme), strings.Compare(x.User, y.User))
+		})
+		return ids
+	}}
 }
 
 // Zxid reads the zxid of the latest transaction that the server has applied. The result may be
@@ -254,8 +253,7 @@ func MultiGetData(paths []string) Op[[]Reading] {
 // path. The function decodeOne decodes each result. Its error parameter is the server's refusal of
 // that read, or nil.
 func multiRead[T any](code int32, paths []string, decodeOne func(*answer, error) T) Op[[]T] {
-	return Op[[]T]{
-		code: jute.OpMultiRead, path: paths[0],
+	o := operation{code: jute.OpMultiRead, path: paths[0],
 		encode: func(e *jute.Encoder, root chroot) {
 			size := 0
 			for _, path := range paths {
@@ -269,20 +267,20 @@ func multiRead[T any](code int32, paths []string, decodeOne func(*answer, error)
 			}
 			e.MultiHeader(-1, true, -1)
 		},
-		decode: func(a *answer) []T {
-			out := make([]T, len(paths))
-			a.more = len(paths)
-			for i, path := range paths {
-				var err error
-				switch op, _, failed := a.MultiPart(); {
-				case op == opError:
-					err = a.root.refusal(Code(a.Int()), kind{code: code, path: path})
-				case failed != 0: // servers of other products report the error in the header, without a body
-					err = a.root.refusal(Code(failed), kind{code: code, path: path})
-				}
-				out[i] = decodeOne(a, err)
-			}
-			return out
-		},
 	}
+	return Op[[]T]{o, func(a *answer) []T {
+		out := make([]T, len(paths))
+		a.more = len(paths)
+		for i, path := range paths {
+			var err error
+			switch op, _, failed := a.MultiPart(); {
+			case op == opError:
+				err = a.root.refusal(Code(a.Int()), kind{code: code, path: path})
+			case failed != 0: // servers of other products report the error in the header, without a body
+				err = a.root.refusal(Code(failed), kind{code: code, path: path})
+			}
+			out[i] = decodeOne(a, err)
+		}
+		return out
+	}}
 }

@@ -103,9 +103,9 @@ func watchLists(paths [][]string, zxid int64) iter.Seq[[]byte] {
 func (l *link) watchRequest(to target, code int32, body []byte, following func() []*wire.Request) *wire.Request {
 	var pause pauses
 	var again func() *wire.Request
-	setting := Op[struct{}]{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
+	setting := operation{code: code, encode: func(e *jute.Encoder, _ chroot) { e.B = append(e.B, body...) }}
 	again = func() *wire.Request {
-		c := bind(l.wire.Context(), to, setting).call
+		c := newCall(l.wire.Context(), to, &setting)
 		c.Answered = func(_ int, r wire.Reply) {
 			switch {
 			case r.Code == wire.Throttled:

@@ -62,7 +62,11 @@ func once[T any](ctx context.Context, s Sender, o Op[T]) (none T, err error) {
 		return none, o.err
 	}
 	if t, ok := ctx.Value(transactionKey{}).(*Transaction); ok {
-		return join(ctx, t, s, o)
+		a, err := t.join(ctx, s, o.operation)
+		if err != nil {
+			return none, err
+		}
+		return read(a, o.decode)
 	}
 	trip := TripOf(ctx)
 	to, err := s.connection(ctx, o.path)
@@ -95,7 +99,9 @@ func dispatch[T any](ctx context.Context, to target, o Op[T], g guard) *Pending[
 	switch {
 	case !g.guards(o.code):
 	case o.changes == nil:
-		return sendChecked(ctx, to, o, g)
+		p := bind(ctx, to, o)
+		sendChecked(ctx, p.call, o.kind(), g)
+		return p
 	default:
 		o = fenced(o, g)
 	}
@@ -132,13 +138,13 @@ func (to target) send(calls ...*call) {
 // bind turns the operation o into a request for the target, but does not send it yet.
 func bind[T any](ctx context.Context, to target, o Op[T]) *Pending[T] {
 	p := &Pending[T]{batch[T]{op: o}}
-	p.call = newCall(ctx, to, &p.op)
+	p.call = newCall(ctx, to, &p.op.operation)
 	return p
 }
 
 // newCall turns the operation o into a call for the target. If ctx ends before the call has been
 // sent, the call is not sent at all.
-func newCall[T any](ctx context.Context, to target, o *Op[T]) *call {
+func newCall(ctx context.Context, to target, o *operation) *call {
 	c := &call{to: to, path: o.path, write: o.write, done: make(chan reply, 1)}
 	c.Request = wire.Request{Context: ctx, Op: o.code, End: c.end}
 	if c.trip = TripOf(ctx); c.trip != nil {

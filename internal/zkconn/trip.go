@@ -119,7 +119,7 @@ const (
 
 // footprint returns the footprint of an operation. The kind is otherFootprint for reads that set a
 // watch, and for multis with several changes.
-func (o *Op[T]) footprint() footprint {
+func (o *operation) footprint() footprint {
 	kind, code := otherFootprint, o.code
 	if code == jute.OpMulti && len(o.changes) == 1 { // a multi with one change; checks of a Fence do not count
 		code = o.changes[0].code

@@ -212,7 +212,7 @@ func (c Change) encodePart(e *jute.Encoder, root chroot) {
 // changing returns the operation that carries out the changes. The caller must set the function
 // encode of the operation.
 func changing(code int32, changes ...Change) Op[Written] {
-	o := Op[Written]{code: code, path: changes[0].path, write: jute.Writes(code), changes: changes}
+	o := Op[Written]{operation: operation{code: code, path: changes[0].path, write: jute.Writes(code), changes: changes}}
 	for _, c := range changes {
 		o.err = cmp.Or(o.err, c.valid())
 	}
@@ -323,8 +323,8 @@ type Reconfiguration struct {
 
 // Reconfig changes the members of the ensemble. The result is the new configuration.
 func Reconfig(r Reconfiguration) Op[Node] {
-	return Op[Node]{
-		code: jute.OpReconfig, write: jute.Writes(jute.OpReconfig), version: r.Version, decode: (*answer).node,
+	return Op[Node]{decode: (*answer).node, operation: operation{
+		code: jute.OpReconfig, write: jute.Writes(jute.OpReconfig), version: r.Version,
 		encode: func(e *jute.Encoder, _ chroot) {
 			for _, s := range []string{r.Joining, r.Leaving, r.Members} {
 				if s == "" {
@@ -335,7 +335,7 @@ func Reconfig(r Reconfiguration) Op[Node] {
 			}
 			e.Long(r.Version)
 		},
-	}
+	}}
 }
 
 func writeACL(e *jute.Encoder, acl []zk.ACL) {
