@@ -7,8 +7,6 @@ import (
 
 	"github.com/mattn/go-runewidth"
 	"github.com/olekukonko/tablewriter"
-	"github.com/olekukonko/tablewriter/renderer"
-	"github.com/olekukonko/tablewriter/tw"
 )
 
 // A Tabler is a value that can be printed as a table. If the table has no header, the text of the
@@ -27,31 +25,29 @@ type Grid struct {
 // WriteGrid prints a grid without borders. It escapes control characters, because they would
 // break rows.
 func WriteGrid(w io.Writer, g Grid) error {
-	cell := tw.CellConfig{
-		Alignment:  tw.CellAlignment{Global: tw.AlignLeft},
-		Formatting: tw.CellFormatting{AutoFormat: tw.Off, AutoWrap: tw.WrapNone},
-		Padding:    tw.CellPadding{Global: tw.Padding{Right: "  ", Overwrite: true}},
-	}
-	t := tablewriter.NewTable(w,
-		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{
-			Borders:  tw.BorderNone,
-			Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone},
-		})),
-		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell, Behavior: tw.Behavior{TrimSpace: tw.Off}}))
-	t.Header(g.Header)
+	var text strings.Builder
+	t := tablewriter.NewWriter(&text)
+	t.SetAutoFormatHeaders(false)
+	t.SetAutoWrapText(false)
+	t.SetHeaderAlignment(tablewriter.ALIGN_LEFT)
+	t.SetAlignment(tablewriter.ALIGN_LEFT)
+	t.SetNoWhiteSpace(true) // neither borders nor separators
+	t.SetTablePadding("  ")
+	t.SetBorders(tablewriter.Border{Left: true}) // is not drawn; without it, the last header has less padding
+	t.SetHeaderLine(false)
+	t.SetHeader(g.Header)
 	for _, row := range g.Rows {
 		safe := make([]string, len(row))
 		for i, c := range row {
 			safe[i] = Safe(c)
 		}
-		if err := t.Append(safe); err != nil {
-			return err
-		}
+		t.Append(safe)
 	}
-	if err := t.Render(); err != nil || g.Stat == nil {
-		return err
+	t.Render()
+	if g.Stat != nil {
+		text.WriteString("\n")
 	}
-	if _, err := io.WriteString(w, "\n"); err != nil {
+	if _, err := io.WriteString(w, text.String()); err != nil || g.Stat == nil {
 		return err
 	}
 	return WriteGrid(w, g.Stat.Table())
