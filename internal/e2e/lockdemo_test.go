@@ -28,7 +28,7 @@ func TestLockdemoScreen(t *testing.T) {
 			s.server = zktest.Sandbox(t, sandbox.Options{}).Addr()
 			s.start()
 			s.line("lockdemo predecessor -n 12 --hold 1500ms")
-			s.want(`(?s)^predecessor, 12 contenders.*^ *1 [ ·]*█.*^· waits .*█ holds$`)
+			s.want(`(?s)^predecessor, 12 contenders.*^ *1 [ ·*]*█.*^· waits .*█ holds$`)
 			// If the terminal changes size again before lockdemo redraws, lines of the old
 			// picture may remain in between.
 			s.resize(80, 24)

@@ -89,9 +89,9 @@ func TestScriptEndsWithItsServer(t *testing.T) {
 		options []string
 	}{
 		{false, nil},
-		{true, []string{"-window", "1"}},
+		{true, nil},
 		{true, []string{"-o", "json", "-k"}},
-		{false, []string{"-window", "1", "-o", "json"}},
+		{false, []string{"-o", "json"}},
 	} {
 		t.Run(fmt.Sprintf("%v %v", c.file, c.options), func(t *testing.T) {
 			t.Parallel()
@@ -115,14 +115,12 @@ func TestScriptEndsWithItsServer(t *testing.T) {
 // If the server comes back in time, the script continues and reports the lines that were lost.
 func TestScriptContinuesWhenServerReturns(t *testing.T) {
 	t.Parallel()
-	for _, window := range []string{"1", "64"} {
-		said, status, _, made := runScriptThroughLoss(t, 2*time.Second, true, "-window", window)
-		if status != 69 || strings.Contains(said, "not run") || last(made) != fmt.Sprintf("n%04d", lossLines) {
-			t.Errorf("window %s: status %d, the last znode is %q: %s", window, status, last(made), said)
-		}
-		if missing := lossLines - len(made); missing > 64 {
-			t.Errorf("window %s: %d are missing: %s", window, missing, said)
-		}
+	said, status, _, made := runScriptThroughLoss(t, 2*time.Second, true)
+	if status != 69 || strings.Contains(said, "not run") || last(made) != fmt.Sprintf("n%04d", lossLines) {
+		t.Errorf("status %d, the last znode is %q: %s", status, last(made), said)
+	}
+	if missing := lossLines - len(made); missing > 64 {
+		t.Errorf("%d are missing: %s", missing, said)
 	}
 }
 
@@ -172,7 +170,7 @@ func runStoppingScript(t *testing.T, away time.Duration) (status int, said strin
 func TestScriptWithoutAServer(t *testing.T) {
 	t.Parallel()
 	server := zktest.Shared(t).Addr()
-	for _, options := range [][]string{nil, {"-window", "1"}, {"-e"}, {"-k"}} {
+	for _, options := range [][]string{nil, {"-e"}, {"-k"}} {
 		for lines, says := range map[string]string{
 			strings.Repeat("exists /\n", 12):                                 "stdin:1: exists: cannot connect: REFUSED: connection refused; line 1 and all later lines were not run\n",
 			"echo one\nexists /\necho two\n":                                 "stdin:2: exists: cannot connect: REFUSED: connection refused; line 2 and all later lines were not run\none\n",

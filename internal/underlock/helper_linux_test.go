@@ -71,11 +71,12 @@ func openDir(t *testing.T, uid int) string {
 }
 
 // environment returns an environment in which all files of the user, also temporary ones, are in
-// dir.
+// dir. It hides the make that runs the tests from the one that a test runs.
 func environment(dir string) []string {
 	env := append(os.Environ(), zktest.ProgramEnv()...)
 	return append(env, "HOME="+dir, "TMPDIR="+dir, "XDG_CONFIG_HOME="+dir+"/config", "XDG_STATE_HOME="+dir+"/state",
-		"ZKSH_SERVER=", "ZK_HOST=", "PAGER=", "NO_COLOR=", "TERM=dumb", "TZ=UTC", "LC_ALL=C")
+		"ZKSH_SERVER=", "ZK_HOST=", "PAGER=", "NO_COLOR=", "TERM=dumb", "TZ=UTC", "LC_ALL=C",
+		"MAKEFLAGS=", "MAKELEVEL=", "MFLAGS=")
 }
 
 // as makes a command run as another user, if the test runs as root. uid is 0 or nobody.
