@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zktree"
 )
 
@@ -50,7 +50,11 @@ func (s *Summary) Text(env *commands.Env) string {
 	if last.checkServers(env) != nil {
 		words = []string{"zksh", "--server", last.location(), "undo"}
 	}
-	again := quotedForShell(words)
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		quoted[i] = userfile.ShellWord(w)
+	}
+	again := strings.Join(quoted, " ")
 	list := again + " -l"
 	if last.isUndo() { // add the number, because undo without a number skips undos
 		again += fmt.Sprintf(" %d", last.N)
@@ -71,23 +75,6 @@ func (s *Summary) Text(env *commands.Env) string {
 		text += "; this does not restore " + lost
 	}
 	return text
-}
-
-// quotedForShell returns a command line, quoted so that a Unix shell can run it.
-func quotedForShell(words []string) string {
-	quoted := make([]string, len(words))
-	for i, w := range words {
-		quoted[i] = w
-		if w == "" || strings.ContainsFunc(w, needsQuotes) {
-			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
-}
-
-// needsQuotes reports whether the character r may have a special meaning in a Unix shell.
-func needsQuotes(r rune) bool {
-	return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_@%+=:,./-", r)
 }
 
 // savedText returns what was saved as a phrase with its verb, such as "3 znodes are", and the

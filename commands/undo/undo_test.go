@@ -319,10 +319,3 @@ func TestManyOperationsOfACommand(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
-
-func TestQuotedForShell(t *testing.T) {
-	got := quotedForShell([]string{"zksh", "--server", "zk1:2181,zk2:2181/大", "@prod", "-c", "it's a $x", "", "undo"})
-	if want := `zksh --server zk1:2181,zk2:2181/大 @prod -c 'it'\''s a $x' '' undo`; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
-}

@@ -145,6 +145,6 @@ func TestTutorialAnswersOtherLines(t *testing.T) {
 
 	c = openConsole(t, "-server", other)
 	c.expect(connected)
-	c.run("tutorial", `^the tutorial creates and changes znodes, so it runs only in a sandbox: quit, start zksh --sandbox, and type tutorial at its prompt\n`)
+	c.run("tutorial", `^the tutorial creates and changes znodes, so it runs only in an empty sandbox: quit, start zksh --sandbox, and type tutorial at its prompt\n`)
 	c.run("ls /", `^\[tutorial-2, zookeeper\]\n`)
 }

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // A File is a file that ReadFile has read.
@@ -82,11 +83,11 @@ func (f *File) check(content, access string, denied fs.FileMode, mode string) er
 	me := os.Geteuid()
 	if known && uid != 0 && int(uid) != me {
 		faults = append(faults, fmt.Sprintf("belongs to another user (uid %d)", uid))
-		remedies = append(remedies, "chown "+strconv.Itoa(me)+" "+shellWord(f.name))
+		remedies = append(remedies, "chown "+strconv.Itoa(me)+" "+fileWord(f.name))
 	}
 	if perm := f.info.Mode().Perm(); perm&denied != 0 {
 		faults = append(faults, fmt.Sprintf("is %s other users (mode %04o)", access, perm))
-		remedies = append(remedies, "chmod "+mode+" "+shellWord(f.name))
+		remedies = append(remedies, "chmod "+mode+" "+fileWord(f.name))
 	}
 	if faults == nil {
 		return nil
@@ -101,16 +102,21 @@ func (f *File) check(content, access string, denied fs.FileMode, mode string) er
 	return fmt.Errorf("%s contains %s, but %s; %s", f.name, content, strings.Join(faults, " and "), remedy)
 }
 
-// plainCharacters are the characters that a shell reads unchanged everywhere in a word.
-const plainCharacters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+:@%-"
-
-// shellWord quotes a file name for a shell.
-func shellWord(name string) string {
+// fileWord returns a file name as an argument for a command that a shell runs.
+func fileWord(name string) string {
 	if strings.HasPrefix(name, "-") {
 		name = "./" + name
 	}
-	if strings.Trim(name, plainCharacters) == "" {
-		return name
+	return ShellWord(name)
+}
+
+// ShellWord returns a word in the form in which a Unix shell reads it as one word.
+func ShellWord(word string) string {
+	special := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_@%+:,./-", r)
 	}
-	return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	if word != "" && !strings.ContainsFunc(word, special) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }

@@ -138,19 +138,23 @@ func TestPrivateLinksAndPipes(t *testing.T) {
 }
 
 // The commands in the errors work for every file name.
-func TestShellWord(t *testing.T) {
+func TestFileWord(t *testing.T) {
 	for name, want := range map[string]string{
 		"/etc/a-b_c.d":   "/etc/a-b_c.d",
 		"a b":            "'a b'",
 		"it's":           `'it'\''s'`,
+		"":               "''",
+		"a,b:1/大":        "a,b:1/大",
+		"it's a $x":      `'it'\''s a $x'`,
+		"a=b":            "'a=b'",
 		"-x":             "./-x",
 		"-R; rm":         "'./-R; rm'",
 		"$(touch x)":     "'$(touch x)'",
 		"~/x":            "'~/x'",
-		"größe":          "'größe'",
+		"größe":          "größe",
 		"\x1b[2Jcleared": "'\x1b[2Jcleared'",
 	} {
-		if got := shellWord(name); got != want {
+		if got := fileWord(name); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}

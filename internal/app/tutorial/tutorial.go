@@ -82,7 +82,7 @@ func (g *Guide) run(ctx context.Context, env *commands.Env, skip, end bool) erro
 		return errors.New("the tutorial needs an interactive shell: start zksh --sandbox, " +
 			"and type tutorial at its prompt")
 	case g.addr == "":
-		return errors.New("the tutorial creates and changes znodes, so it runs only in a sandbox: quit, " +
+		return errors.New("the tutorial creates and changes znodes, so it runs only in an empty sandbox: quit, " +
 			"start zksh --sandbox, and type tutorial at its prompt")
 	case g.leftSandbox(env):
 		return fmt.Errorf("the tutorial runs only in the sandbox; to return to it, run: connect %s", g.addr)
