@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
 )
@@ -191,6 +193,8 @@ func (e *Edit) outcome(now present) outcome {
 		return unclear
 	case e.version() < 0 && e.setsACL() && readable && SameACL(now.ACL, e.acl()):
 		return made
+	case e.version() < 0 && e.setsACL() && slices.ContainsFunc(e.acl(), isAuth):
+		return unclear // instead of auth, the server has stored the identities of the session, if it did
 	case e.version() < 0, e.requires(now.Stat):
 		return rejected
 	case e.Does == Deletes, old.Czxid != 0 && old.Czxid != now.Stat.Czxid:
@@ -201,6 +205,9 @@ func (e *Edit) outcome(now present) outcome {
 	}
 	return unclear
 }
+
+// isAuth reports whether an entry of an ACL stands for the identities of the session.
+func isAuth(entry zk.ACL) bool { return entry.Scheme == "auth" }
 
 // planAnew reads the znodes of the edits in a.changed, and returns edits that make the znodes as
 // wanted. It counts znodes as skipped that are as wanted already.
