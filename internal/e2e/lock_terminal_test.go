@@ -174,6 +174,9 @@ func TestKeysUnderALock(t *testing.T) {
 			j.run(`P sh -c 'echo $$ > `+j.dir+`/pid; read x </dev/tty; echo got:$x; exit 4' &`, `\$ $`)
 			pid := j.pid(j.dir + "/pid")
 			zktest.Eventually(t, "the reader stops", func() bool { return processState(pid) == "T" })
+			if strings.HasPrefix(j.prefix, "flock") { // bash waits for flock, not for the reader
+				zktest.Eventually(t, "flock stops", func() bool { return processState(parentOf(t, pid)) == "T" })
+			}
 			j.run("fg", "read x")
 			j.typeIn("abc\n")
 			j.expect("got:abc\r\n")
@@ -214,6 +217,16 @@ func processState(pid int) string {
 		return ""
 	}
 	return string(stat[strings.LastIndexByte(string(stat), ')')+2])
+}
+
+// parentOf returns the process id of a process's parent.
+func parentOf(t *testing.T, pid int) (parent int) {
+	t.Helper()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	zktest.Must(t, err)
+	_, err = fmt.Sscanf(string(stat[strings.LastIndexByte(string(stat), ')')+2:]), "T %d", &parent)
+	zktest.Must(t, err)
+	return parent
 }
 
 // zksh is never stopped while it holds a lock, terminates what the command leaves, and restores the
