@@ -162,6 +162,13 @@ type LostError struct {
 	Cause error
 }
 
+// Faulty reports whether zksh itself closed the connection, because the server violated the protocol or
+// did not answer requests, although it answered pings. Such a server will probably do so again.
+func (e *LostError) Faulty() bool {
+	_, is := errors.AsType[wire.Fault](e.Cause)
+	return is
+}
+
 // broken returns the Cause of an UnsentError for a request that was not sent because of a lost
 // connection. cause is the reason for the loss.
 func broken(cause error) error { return fmt.Errorf("%w: %w", ConnectionLoss, cause) }
