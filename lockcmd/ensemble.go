@@ -67,15 +67,23 @@ func (e ensemble) Nodes(ctx context.Context, paths []string) ([]queue.Node, erro
 		return nil, err
 	}
 	for i, stat := range stats {
-		nodes[i].Stat, err = stat.Wait(ctx)
-		switch {
-		case errors.Is(err, zkconn.NoAuth):
-			nodes[i].Stat = &zk.Stat{} // the znode exists, although newer servers do not return its Stat
-		case err != nil && !errors.Is(err, zkconn.NoNode):
+		if nodes[i].Stat, err = statOrNil(stat.Wait(ctx)); err != nil {
 			return nil, err
 		}
 	}
 	return nodes, nil
+}
+
+// statOrNil converts the result of zkconn.Exists to that of queue.Ensemble: it is nil if the znode
+// does not exist. Newer servers do not return the Stat of a znode that the session may not read.
+func statOrNil(stat *zk.Stat, err error) (*zk.Stat, error) {
+	switch {
+	case errors.Is(err, zkconn.NoNode):
+		return nil, nil
+	case errors.Is(err, zkconn.NoAuth):
+		return &zk.Stat{}, nil
+	}
+	return stat, err
 }
 
 // Stats implements queue.Ensemble.
@@ -86,16 +94,9 @@ func (e ensemble) Stats(ctx context.Context, paths []string) ([]*zk.Stat, error)
 	}
 	stats := make([]*zk.Stat, 0, len(paths))
 	err = pipeline(ctx, p, paths, zkconn.Exists, func(stat *zk.Stat, err error) error {
-		switch {
-		case errors.Is(err, zkconn.NoNode):
-			stat = nil
-		case errors.Is(err, zkconn.NoAuth):
-			stat = &zk.Stat{} // the znode exists, although newer servers do not return its Stat
-		case err != nil:
-			return err
-		}
+		stat, err = statOrNil(stat, err)
 		stats = append(stats, stat)
-		return nil
+		return err
 	})
 	return stats, err
 }

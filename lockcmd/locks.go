@@ -126,9 +126,8 @@ func (l lockRows) FitText(w io.Writer, columns int) error {
 }
 
 // showQueue runs the command locks with a path: it shows who holds the lock and who waits for
-// it. Unless the lock is certainly
-// free, it returns a StatusError without a message. With quiet, it prints
-// nothing, and the exit status is the only result.
+// it. Unless the lock is certainly free, it returns a StatusError without a message. With quiet, it
+// prints nothing, and the exit status is the only result.
 func showQueue(ctx context.Context, env *commands.Env, path string, quiet bool) error {
 	read := queue.LookTwice
 	if quiet {

@@ -140,10 +140,7 @@ func (f *follower) watchNode(ctx context.Context, path string) (n queue.Node, er
 		n.Hidden = true
 		// Use Exists, which sets no data watch. A deletion of this znode is reported by the watch
 		// on the children.
-		n.Stat, err = f.session.Exists(ctx, path)
-	}
-	if errors.Is(err, zkconn.NoAuth) {
-		n.Stat, err = &zk.Stat{}, nil
+		n.Stat, err = statOrNil(f.session.Exists(ctx, path))
 	}
 	if errors.Is(err, zkconn.NoNode) {
 		return queue.Node{}, nil

@@ -66,12 +66,8 @@ func checkKnown(q *queue.Queue) error {
 	if i < 0 {
 		return nil
 	}
-	znode := q.Contenders[i].Node
-	if !strings.HasPrefix(znode, "/") {
-		znode = path.Join(q.Path, znode)
-	}
 	return fmt.Errorf("%s is not a lock of a recipe that zksh knows, so only its own client can release it; "+
-		"to remove the znode, run: delete %s", q.Path, commands.Quote(znode))
+		"to remove the znode, run: delete %s", q.Path, commands.Quote(q.Contenders[i].ZnodePath()))
 }
 
 // requestRelease asks the owner of the znode node to release its lock, by writing a request into

@@ -217,7 +217,7 @@ func (c *copier) creations(t zktree.Tree) zktree.Edits {
 	}
 }
 
-// errEnough means that no more znodes are needed.
+// errEnough ends a walk, because no more znodes are needed.
 var errEnough = errors.New("enough")
 
 // each calls visit for each znode of t. It stops at the first error in reading a znode or from

@@ -147,18 +147,17 @@ func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, e
 		return nil, false, err
 	}
 	size := 0
-	errBig := errors.New("too much")
 	err = m.each(t.Without(m.filter), func(z *dump.Znode) error {
 		size += len(z.Data) + 2*len(z.Path) + len(m.dst.Path) + 128
 		for _, a := range z.ACL {
 			size += len(a.ID) + len(a.Scheme) + 16
 		}
 		if all = append(all, z); size > moveBytes || len(all) > moveZnodes || zktree.ShutsOut(z) {
-			return errBig
+			return errEnough
 		}
 		return nil
 	})
-	if errors.Is(err, errBig) {
+	if errors.Is(err, errEnough) {
 		return nil, false, nil
 	}
 	return all, err == nil, err

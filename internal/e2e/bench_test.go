@@ -295,12 +295,11 @@ func BenchmarkTab(b *testing.B) {
 // processorTime returns the processor time that a process has used, or 0 where there is no
 // /proc.
 func processorTime(b *testing.B, pid int) time.Duration {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid)
 	if err != nil {
 		b.Log(err)
 		return 0
 	}
-	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])) // the second field, the name, may contain spaces
 	var ticks time.Duration
 	for _, f := range fields[11:13] {
 		n, err := strconv.Atoi(f)
@@ -308,4 +307,13 @@ func processorTime(b *testing.B, pid int) time.Duration {
 		ticks += time.Duration(n)
 	}
 	return ticks * 10 * time.Millisecond // USER_HZ is 100 wherever Go runs on Linux
+}
+
+// statFields returns the fields of /proc/PID/stat from the third on: the state, the parent and so on.
+func statFields(pid int) ([]string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return nil, err
+	}
+	return strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:])), nil // the second field, the name, may contain spaces
 }

@@ -210,21 +210,22 @@ func loopEnds(shell, key string, status int, redirection string) func(t *testing
 	}
 }
 
-// processState returns the letter of a process's state in /proc, such as T for stopped.
+// processState returns the letter of a process's state in /proc, such as T for stopped, or an empty
+// string if the process has ended.
 func processState(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid)
 	if err != nil {
 		return ""
 	}
-	return string(stat[strings.LastIndexByte(string(stat), ')')+2])
+	return fields[0]
 }
 
 // parentOf returns the process id of a process's parent.
-func parentOf(t *testing.T, pid int) (parent int) {
+func parentOf(t *testing.T, pid int) int {
 	t.Helper()
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields, err := statFields(pid)
 	zktest.Must(t, err)
-	_, err = fmt.Sscanf(string(stat[strings.LastIndexByte(string(stat), ')')+2:]), "T %d", &parent)
+	parent, err := strconv.Atoi(fields[1])
 	zktest.Must(t, err)
 	return parent
 }

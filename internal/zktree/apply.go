@@ -618,11 +618,9 @@ func (a *applier) finish(cause error) (Counts, error) {
 		}
 	}
 	r := &a.result
-	if cause != nil && r.isEmpty() {
+	if !r.incomplete() && (cause == nil || r.Done == Counts{}) { // there is nothing to add to the cause
 		return r.Done, cause
 	}
-	if r.Cause = cause; cause != nil || r.N+r.Changed.N+r.Below+r.Open+r.Outcome.Unknown > 0 {
-		return r.Done, r
-	}
-	return r.Done, nil
+	r.Cause = cause
+	return r.Done, r
 }

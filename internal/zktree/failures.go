@@ -147,9 +147,10 @@ func (e *WriteError) Error() string {
 	return text
 }
 
-// isEmpty reports whether the error contains no information except for its cause.
-func (e *WriteError) isEmpty() bool {
-	return e.Done == Counts{} && e.Below+e.Outcome.Unknown+e.Open+e.N+e.Changed.N == 0
+// incomplete reports whether some edits were not made, or may not have been. Those that Apply has not
+// tried do not count.
+func (e *WriteError) incomplete() bool {
+	return e.N+e.Changed.N+e.Below+e.Open+e.Outcome.Unknown > 0
 }
 
 // Unwrap returns the cause, if there is one, followed by the rejections.

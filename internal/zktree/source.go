@@ -136,8 +136,8 @@ func (l *lastingAnswer) Wait(ctx context.Context, room []Entry) ([]Entry, error)
 const maxLosses = 5
 
 // mayGoOn reports whether requests that failed with err may be sent again on the next connection.
-// lost is the number of lost connections since the last answer. A server that is faulty is not asked again,
-// because the command would take several times as long to fail.
+// lost is the number of lost connections since the last answer. A server that is faulty is not asked
+// again, because the command would take several times as long to fail.
 func mayGoOn(ctx context.Context, err error, lost int) bool {
 	if e, is := errors.AsType[*zkconn.LostError](err); is && e.Faulty() {
 		return false

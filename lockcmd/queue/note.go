@@ -71,7 +71,7 @@ func parseNote(data []byte) (n note, ok bool) {
 func (n note) valid() bool { return n.Host != "" && n.PID > 0 }
 
 // String returns a one-line description of the process, such as "text (user@host pid 12)". The
-// text comes first, because it is what the people who wait understand.
+// text comes first, because a narrow window cuts off the end.
 func (n note) String() string {
 	s := n.Host
 	if n.User != "" {

@@ -122,6 +122,9 @@ func (q *Queue) unknownRemark() string {
 	return ""
 }
 
+// ZnodePath returns the path of the contender's znode.
+func (c *Contender) ZnodePath() string { return c.node.path }
+
 // Known reports whether zksh knows the recipe of the contender.
 func (c *Contender) Known() bool { return c.Kind != singleZnode && c.Kind != stranger }
 
