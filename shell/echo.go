@@ -52,19 +52,29 @@ func (s *screen) hideKeys(running bool) {
 	s.echo.setHidden(false)
 }
 
-// restoreEcho turns the echo of the terminal on again. It is called before another program uses
-// the terminal. It returns a function that turns the echo off again if a command still runs.
+// lend turns the echo on before another program uses the terminal, so that the program finds the
+// modes that the user has set. takeBack turns the echo off again if a command still runs.
+func (k *keyEcho) lend() (takeBack func()) {
+	running := k.running
+	k.running = false
+	k.setHidden(false)
+	return func() {
+		k.running = running
+		k.setHidden(false)
+	}
+}
+
+// restoreEcho turns the echo of the terminal on again. It is called before the line editor or
+// another program uses the terminal. It returns a function that turns the echo off again if a
+// command still runs.
 func (s *screen) restoreEcho() (hideAgain func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	running := s.echo.running
-	s.echo.running = false
-	s.echo.setHidden(false)
+	takeBack := s.echo.lend()
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.echo.running = running
-		s.echo.setHidden(false)
+		takeBack()
 	}
 }
 

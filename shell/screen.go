@@ -93,8 +93,7 @@ func (s *screen) printOrPage(v render.Value) error {
 // page shows text in a pager, or prints the text if the pager cannot be run. The caller must hold
 // mu.
 func (s *screen) page(p *pager, text []byte) error {
-	s.paging.Store(true)
-	defer s.paging.Store(false)
+	defer s.lendToPager()()
 	err := p.show(text)
 	if failed := (noPagerError{}); errors.As(err, &failed) {
 		if _, err := s.out.W.Write(text); err != nil {
@@ -102,6 +101,17 @@ func (s *screen) page(p *pager, text []byte) error {
 		}
 	}
 	return err
+}
+
+// lendToPager gives the terminal to a pager, which then handles Ctrl-C, until takeBack is called. The
+// caller must hold mu during that time.
+func (s *screen) lendToPager() (takeBack func()) {
+	hideAgain := s.echo.lend()
+	s.paging.Store(true)
+	return func() {
+		s.paging.Store(false)
+		hideAgain()
+	}
 }
 
 // event prints a value that is not an answer to a command, such as a watch event. It prints the

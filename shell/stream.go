@@ -88,6 +88,8 @@ type pagedText struct {
 	pipe   *os.File    // standard input of the pager; nil while no pager runs
 	ended  chan error  // receives the error of the pager
 	failed error       // error that occurred if the pager could not be run, or nil
+
+	takeBack func() // takes the terminal back from the pager
 }
 
 // pipeSize is a number of bytes that is larger than the buffer of a pipe on any system. Once that
@@ -126,7 +128,7 @@ func (t *pagedText) start() error {
 	t.pipe, t.ended = w, make(chan error, 1)
 	t.s.mu.Lock() // finish unlocks it
 	t.s.erase()
-	t.s.paging.Store(true)
+	t.takeBack = t.s.lendToPager()
 	go func() { // ends when the pager has terminated, which finish waits for
 		err := t.s.pager.read(r)
 		r.Close()
@@ -156,7 +158,7 @@ func (t *pagedText) finish() error {
 	t.pipe.Close()
 	err := <-t.ended
 	t.pipe = nil
-	t.s.paging.Store(false)
+	t.takeBack()
 	_ = t.s.redraw() // ignore the error, because the next Draw reports a failed write
 	t.s.mu.Unlock()
 	if errors.As(err, new(noPagerError)) {

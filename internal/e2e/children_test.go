@@ -48,6 +48,22 @@ func TestTerminatedInThePager(t *testing.T) {
 	}
 }
 
+// A pager finds the terminal with its echo, which zksh turns off while a command runs. Otherwise a
+// pager that ends after zksh would leave the terminal without it.
+func TestPagerFindsTheEcho(t *testing.T) {
+	t.Parallel()
+	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
+	createTree(t, server, 40)
+	r := startRich(t, exec.Command("zksh", "-q", "-server", server), "PAGER=cat >/dev/null; stty -a <&1; echo shown")
+	r.expect(`CONNECTED\) 0\] `)
+	for _, line := range []string{"ls -R /tree", "help lock"} { // a streamed text and a whole one
+		r.typeIn(line + "\r")
+		r.expect(`[^-]echo\b[\s\S]*shown\r\n`)
+	}
+	r.typeIn("quit\r")
+	r.wantRestored(0)
+}
+
 // If a program changes the terminal's modes, zksh resets them before it runs the next program
 // and before it exits.
 func TestProgramLeavesModes(t *testing.T) {
