@@ -39,8 +39,12 @@ func searchPath() []string {
 }
 
 // spawnFile starts the program in the given file. If the kernel does not know the format of the file, it is a
-// script for the shell.
+// script for the shell. A file that does not exist is not worth a new process, because most folders of PATH do
+// not contain the program.
 func spawnFile(file string, argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	if err := syscall.Stat(file, new(syscall.Stat_t)); err != nil {
+		return 0, err
+	}
 	pid, err = syscall.ForkExec(file, argv, attr)
 	if err == syscall.ENOEXEC {
 		const shell = "/bin/sh"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -73,6 +74,22 @@ func TestSearchPath(t *testing.T) {
 	s.spec.Argv[0] = "sh"
 	if got := s.start().wait(); got != 4 {
 		t.Errorf("without PATH: status %d", got)
+	}
+}
+
+// A folder of PATH without the program costs no process.
+func TestSearchStartsNoProcess(t *testing.T) {
+	t.Setenv("PATH", strings.Repeat("/none:", 50)+"/bin")
+	ended := make(chan os.Signal, 100)
+	signal.Notify(ended, syscall.SIGCHLD)
+	defer signal.Stop(ended)
+	pid, err := spawn([]string{"sh", "-c", ":"}, &syscall.ProcAttr{})
+	zktest.Must(t, err)
+	_, err = syscall.Wait4(pid, nil, 0, nil)
+	zktest.Must(t, err)
+	zktest.Eventually(t, "the end of the program", func() bool { return len(ended) > 0 })
+	if n := len(ended); n > 1 {
+		t.Errorf("%d processes have ended", n)
 	}
 }
 
