@@ -121,7 +121,7 @@ func (b *Batch) take(ctx context.Context, w *window, l scriptLine) bool {
 		b.transactions.markFailed(l.number, l.err)
 		err := errors.Join(l.err, b.conclude(p, l.err))
 		b.fail("", err)
-		return !l.last && !b.ends(err)
+		return false
 	}
 	// If a lock or the session was lost, or a lock could not be acquired in the background, report that
 	// as a failure of this line, because the line may depend on it.

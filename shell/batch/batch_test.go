@@ -140,12 +140,13 @@ func TestLostLockBeforeASourcedLine(t *testing.T) {
 	}
 }
 
-// If a line cannot be read, it fails and the batch continues. With -e, the batch ends.
+// If a line cannot be read, it fails and the batch ends.
 func TestUnreadableLine(t *testing.T) {
-	s := newFakeShell(t)
-	s.check(t, "fast \"a\nb\"\r\rfast c\nfast "+strings.Repeat("x", maxLine)+"\nfast 'd\n\n", Options{}, commands.StatusUsage,
-		"note: a\nb starts", "a\nb", "note: c starts", "c", "error: script:5: the line is longer than 4 MiB",
-		"error: script:6: unclosed ' at column 6; close it, or write the word as $'…'; lines 6-7 were not run")
+	newFakeShell(t).check(t, "fast \"a\nb\"\r\rfast c\nfast "+strings.Repeat("x", maxLine)+"\nfast d\n", Options{},
+		commands.StatusUsage, "note: a\nb starts", "a\nb", "note: c starts", "c",
+		"error: script:5: the line is longer than 4 MiB; it and all later lines were not run")
+	newFakeShell(t).check(t, "fast a\nfast 'd\n\n", Options{}, commands.StatusUsage, "note: a starts", "a",
+		"error: script:2: unclosed ' at column 6; close it, or write the word as $'…'; lines 2-3 were not run")
 	newFakeShell(t).check(t, "fast 'a\nb' c\nfast d\n", Options{StopAtError: true}, commands.StatusUsage,
 		`error: script:1: fast: unexpected word "c"; quote a value that contains spaces (see: zksh help fast)`)
 }

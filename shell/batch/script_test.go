@@ -13,7 +13,6 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/shell/exit"
-	"github.com/zksh/zksh/shell/syntax"
 )
 
 // readScript returns the lines of a script, each after its number, and the errors.
@@ -67,22 +66,26 @@ func TestUnreadableLinesAreUsageErrors(t *testing.T) {
 	}
 }
 
-// A line that is too long does not run, and neither does any line inside its quotes. One line may be
-// too long, or all of them together.
+// A line that is too long does not run, and neither does any line after it, which could be inside
+// its quotes. One line may be too long, or all of them together.
 func TestQuotedLineTooLong(t *testing.T) {
 	full := strings.Repeat("x", maxLine)
-	tooLong := "1 error: " + errLongLine.Error()
-	for _, c := range []struct{ name, input, want string }{
-		{"together", "set /a \"" + full[20:] + "\ndelete /a\ndelete /b\"\nls /", tooLong + "|4 ls /"},
-		{"its first line", "set /a \"" + full + "\ndelete /a\"\nls /", tooLong + "|3 ls /"},
-		{"its second line", "set /a \"\n" + full + "\"\nls /", tooLong + "|3 ls /"},
-		{"its third line", "set /a $'\n\n" + full + "\\'\ndelete /a'\nls /", tooLong + "|5 ls /"},
-		{"a plain line", "set /a " + full + "'\"\nls /", tooLong + "|2 ls /"},
-		{"a comment", "# " + full + " \"\nls /", tooLong + "|2 ls /"},
-		{"unclosed", "set /a '" + full + "\nls /", tooLong},
+	for _, c := range []struct {
+		name, input string
+		number      int
+	}{
+		{"together", "set /a \"" + full[20:] + "\ndelete /a\ndelete /b\"\nls /", 1},
+		{"its first line", "set /a \"" + full + "\ndelete /a\"\nls /", 1},
+		{"its second line", "set /a \"\n" + full + "\"\nls /", 2},
+		{"a plain line", "set /a " + full + "'\"\nls /", 1},
+		{"unclosed", "set /a '" + full + "\nls /", 1},
 	} {
-		if got := strings.Join(readScript(strings.NewReader(c.input)), "|"); got != c.want {
-			t.Errorf("%s: %.200q, want %q", c.name, got, c.want)
+		in := newScriptReader(strings.NewReader(c.input))
+		if line, number, err := in.Next(); line != "" || number != c.number || err != errLongLine {
+			t.Errorf("%s: %.200q, %d, %v", c.name, line, number, err)
+		}
+		if line, _, err := in.Next(); line != "" || err != errLongLine {
+			t.Errorf("%s, again: %.200q, %v", c.name, line, err)
 		}
 	}
 }
@@ -96,27 +99,6 @@ func TestQuotedLineCutByAnError(t *testing.T) {
 			t.Errorf("%q, %d, %v", line, number, err)
 		}
 	}
-}
-
-// quoteScanner has the same result as syntax.OpenQuote.
-func FuzzQuoteScanner(f *testing.F) {
-	for _, s := range []string{`a "b`, ` # "`, `a > "b`, `a "b"> "c`, `a >>> 'b`, `$'\'`, `a$'b`, `a "b"$'c`, `| '`} {
-		f.Add("", s)
-		f.Add(`"`, s)
-		f.Add("$'", s)
-	}
-	f.Fuzz(func(t *testing.T, before, line string) {
-		if before != "" && before != `"` && before != "'" && before != "$'" || strings.ContainsAny(line, "\r\n") {
-			t.Skip()
-		}
-		q := scanQuotes(before)
-		for i := range len(line) {
-			q.add(line[i])
-		}
-		if want := syntax.OpenQuote(before, line); q.open != want {
-			t.Errorf("%q in %q: %q, want %q", line, before, q.open, want)
-		}
-	})
 }
 
 // readLines reads all lines, and checks that their numbers count from 1 and that errors are final.
@@ -193,17 +175,9 @@ func TestLineTooLong(t *testing.T) {
 	if err != nil || len(lines) != 3 || lines[1] != full || lines[2] != "b" {
 		t.Fatalf("a line of %d bytes: %d lines, %v", maxLine, len(lines), err)
 	}
-	for _, end := range []string{"\n", "\r\n"} {
-		in := newLineReader(strings.NewReader("a" + end + full + "y" + end + "b" + end + full + "y"))
-		for i, want := range []struct {
-			line string
-			err  error
-		}{{"a", nil}, {"", errLongLine}, {"b", nil}, {"", errLongLine}, {"", io.EOF}, {"", io.EOF}} {
-			line, number, err := in.Next()
-			if line != want.line || err != want.err || number != min(i+1, 4) {
-				t.Errorf("%d with %q: %.10q, %d, %v; want %q, %v", i+1, end, line, number, err, want.line, want.err)
-			}
-		}
+	lines, err = readLines(t, strings.NewReader("a\n"+full+"y\nb"))
+	if err != errLongLine || !slices.Equal(lines, []string{"a"}) {
+		t.Errorf("a line of %d bytes: %d lines, %v", maxLine+1, len(lines), err)
 	}
 }
 

@@ -35,7 +35,7 @@ func (b *Batch) Source(ctx context.Context, r io.Reader,
 			first := *b.first
 			first.EndsScript = isEndedError(err)
 			return &commands.FinalError{Err: &first}
-		case l.last || err != nil && b.opts.StopAtError:
+		case l.err != nil || err != nil && b.opts.StopAtError:
 			return b.failure()
 		}
 	}
