@@ -179,7 +179,7 @@ func (b *bench) serve() (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	plain, secure, stop, err := zktest.ServeSecure(b.dir, zktest.Heap(1024), zktest.Secure(identity.File, authority.File))
+	plain, secure, stop, err := zktest.Serve(b.dir, zktest.Heap(1024), zktest.Secure(identity.File, authority.File))
 	b.plain = []string{"-server", plain}
 	b.secure = []string{"-server", secure, "--cacert", authority.File, "--cert", identity.File}
 	return stop, err

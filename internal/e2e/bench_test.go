@@ -32,7 +32,7 @@ func report(b *testing.B, name string, took []time.Duration, percent int) {
 
 // benchServer starts a server that, as in production, writes each transaction to the disk.
 func benchServer(b *testing.B) string {
-	addr, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512), zktest.JavaProperty("zookeeper.forceSync", "yes"))
+	addr, _, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512), zktest.JavaProperty("zookeeper.forceSync", "yes"))
 	if err != nil {
 		b.Skip(err)
 	}

@@ -22,6 +22,9 @@ type config struct {
 	readOnly bool
 	secure   bool     // whether the server also has a TLS port
 	env      []string // variables that are added to the environment of the server
+	// production makes the server run with Java's default compiler and garbage collector, which take
+	// longer to start.
+	production bool
 
 	// view returns a copy of the member other with the ports that the member self must connect
 	// to, such as those of proxies. If view is nil, self connects directly to other's own
@@ -123,10 +126,7 @@ func Environment(vars ...string) Option {
 // path of the server's zoo.cfg.
 func (c config) javaArgs(cfgPath string) []string {
 	args := []string{
-		"-Xms16m", "-Xmx" + strconv.Itoa(c.heapMB) + "m",
-		// Do not use the optimizing compiler or the parallel garbage collector, because they slow
-		// down the start. Test servers run only for seconds.
-		"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",
+		"-Xms16m", "-Xmx" + strconv.Itoa(c.heapMB) + "m", "-XX:-UsePerfData",
 		"-Djava.net.preferIPv4Stack=true",
 		"-Dzookeeper.jmx.log4j.disable=true",
 		"-Dzookeeper.admin.enableServer=false",
@@ -138,7 +138,10 @@ func (c config) javaArgs(cfgPath string) []string {
 		"-Dorg.slf4j.simpleLogger.showDateTime=true",
 		"-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
 	}
-	if archive := classArchive(); archive != "" {
+	if !c.production {
+		args = append(args, "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+	}
+	if archive := classArchive(); archive != "" && !c.production {
 		// With the first option, Java ignores the archive if another version of Java created it.
 		args = append(args, "-XX:+IgnoreUnrecognizedVMOptions", "-Xshare:auto", "-XX:SharedArchiveFile="+archive)
 	}

@@ -2,14 +2,9 @@ package zktest
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"net"
-	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 )
@@ -23,14 +18,13 @@ func Ensemble(tb testing.TB, members int, opts ...Option) []*Server {
 	return startMembers(tb, c)
 }
 
-// startMembers starts all servers of an ensemble. If that fails, it skips the test or ends it
-// with Fatal.
+// startMembers starts the servers with the configuration c, as launch does. If that fails, it skips
+// the test or ends it with Fatal.
 func startMembers(tb testing.TB, c config) []*Server {
 	tb.Helper()
-	if err := installed(config{}); err != nil {
-		skipOrFail(tb, err)
-	}
-	made, err := launchAll(tb.TempDir(), c)
+	// Call TempDir before Cleanup. Cleanups run in reverse order, and the directory must be removed
+	// after the servers have stopped.
+	made, err := launch(tb.TempDir(), c)
 	if err != nil {
 		skipOrFail(tb, err)
 	}
@@ -41,32 +35,6 @@ func startMembers(tb testing.TB, c config) []*Server {
 		logIfFailed(tb, inst)
 	}
 	return servers
-}
-
-// launchAll starts all servers of an ensemble. If another program uses one of their ports, it
-// tries again with other ports. It makes at most three attempts.
-func launchAll(dir string, c config) ([]*instance, error) {
-	for try := 1; ; try++ {
-		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
-		if err != nil {
-			return nil, err
-		}
-		errs := make([]error, len(made))
-		var starting sync.WaitGroup
-		for i, inst := range made {
-			starting.Go(func() { errs[i] = inst.start() })
-		}
-		starting.Wait()
-		if err = errors.Join(errs...); err == nil {
-			return made, nil
-		}
-		for _, inst := range made {
-			inst.stop()
-		}
-		if try == 3 || !slices.ContainsFunc(made, (*instance).portTaken) {
-			return nil, fmt.Errorf("%w\n%s", err, made[0].logTail())
-		}
-	}
 }
 
 // leaderMode is the line in the output of the four-letter command srvr that only a leader prints.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -62,27 +63,36 @@ func installed(c config) error {
 	return nil
 }
 
-// launch starts a server, with its files below dir. For a ReadOnlyEnsemble, it also returns the
-// second member, which is not started. Otherwise, the second result is nil.
-func launch(dir string, opts []Option) (*instance, *instance, error) {
-	c := newConfig(opts)
+// launch starts all servers with the configuration c, with their files below dir. Of a
+// ReadOnlyEnsemble, it starts only the first member. If another program uses one of their ports, it
+// tries again with other ports. It makes at most three attempts.
+func launch(dir string, c config) ([]*instance, error) {
 	if err := installed(c); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	// Try several times, because another program may take the port before the server listens on it.
 	for try := 1; ; try++ {
 		made, err := prepare(filepath.Join(dir, strconv.Itoa(try)), c)
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
-		inst := made[0]
-		err = inst.start()
-		if err == nil {
-			return inst, append(made, nil)[1], nil
+		starts := made
+		if c.readOnly {
+			starts = made[:1]
 		}
-		inst.stop()
-		if try == 3 || !inst.portTaken() {
-			return nil, nil, fmt.Errorf("%w\n%s", err, inst.logTail())
+		errs := make([]error, len(starts))
+		var starting sync.WaitGroup
+		for i, inst := range starts {
+			starting.Go(func() { errs[i] = inst.start() })
+		}
+		starting.Wait()
+		if err = errors.Join(errs...); err == nil {
+			return made, nil
+		}
+		for _, inst := range starts {
+			inst.stop()
+		}
+		if try == 3 || !slices.ContainsFunc(starts, (*instance).portTaken) {
+			return nil, fmt.Errorf("%w\n%s", err, starts[0].logTail())
 		}
 	}
 }

@@ -227,7 +227,7 @@ func (l *link) checkReply(p chunk) bool {
 		l.cut()
 		return false
 	}
-	return l.waitOpen(&l.p.replies) && !l.p.dropping()
+	return l.waitOpen(&l.p.replies)
 }
 
 // A chunkReader splits a stream into frames. If the length of a frame seems to exceed maxFrame, the

@@ -27,8 +27,6 @@ type Proxy struct {
 	links       map[*link]bool
 	all         gate // closed by Hold, for both directions
 	replies     gate // closed by HoldReplies, for data from the server
-	dropReplies bool
-	dropped     int  // number of replies that were discarded
 	resetNew    bool // whether Reset was called
 	newSessions bool // whether Forget was called
 	delay       time.Duration
@@ -143,14 +141,6 @@ func (g *gate) hold(on bool) {
 		close(g.opened)
 		g.opened = nil
 	}
-}
-
-// DropReplies(true) makes the proxy discard all data from the server until DropReplies(false) is
-// called. It still forwards requests to the server.
-func (p *Proxy) DropReplies(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.dropReplies = on
 }
 
 // CutAfterRequest sets a trap for the next request with the given opcode. The proxy forwards the
@@ -282,17 +272,6 @@ func (p *Proxy) latency() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.delay
-}
-
-// dropping reports whether the proxy must discard a reply that has just arrived. If so, it also
-// counts the reply.
-func (p *Proxy) dropping() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.dropReplies {
-		p.dropped++
-	}
-	return p.dropReplies
 }
 
 // countRequest records the opcode of a request that has arrived. If the request springs the trap,

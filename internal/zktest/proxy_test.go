@@ -11,48 +11,13 @@ import (
 	"time"
 )
 
-func TestProxyPasses(t *testing.T) {
-	p := NewProxy(t, Shared(t).Addr())
-	c := dialRaw(t, p.Addr(), false)
-	if code := c.wantReply(c.exists("/none")); code != errNoNode {
-		t.Errorf("exists: code %d, want %d", code, errNoNode)
-	}
-	if answer, err := ask(t, p.Addr(), "ruok", 5*time.Second); answer != "imok" || err != nil {
-		t.Errorf("ruok = %q, %v", answer, err)
-	}
-}
-
-func TestProxyCut(t *testing.T) {
-	p := NewProxy(t, Shared(t).Addr())
-	a, b := dialRaw(t, p.Addr(), false), dialRaw(t, p.Addr(), false)
-	p.Cut()
-	a.wantCut()
-	b.wantCut()
-	dialRaw(t, p.Addr(), false)
-}
-
-func TestProxyRefuse(t *testing.T) {
-	p := NewProxy(t, Shared(t).Addr())
-	c := dialRaw(t, p.Addr(), false)
-	p.Refuse(true)
-	p.Refuse(true)
-	if conn, err := net.Dial("tcp", p.Addr()); err == nil {
-		conn.Close()
-		t.Error("a refusing proxy accepts")
-	}
-	c.wantReply(c.exists("/none")) // the existing connection still works
-	p.Refuse(false)
-	p.Refuse(false)
-	dialRaw(t, p.Addr(), false)
-}
-
 func TestProxyHold(t *testing.T) {
 	p := NewProxy(t, Shared(t).Addr())
-	c := dialRaw(t, p.Addr(), false)
+	c := dialRaw(t, p.Addr())
 	p.Hold(true)
 	first, second := c.exists("/none"), c.exists("/none")
 	late := dialOnly(t, p.Addr())
-	late.sendConnect(false)
+	late.sendConnect()
 	c.wantNothing()
 	late.wantNothing()
 	p.Hold(false)
@@ -63,39 +28,10 @@ func TestProxyHold(t *testing.T) {
 	}
 }
 
-func TestProxyCutsWhileHolding(t *testing.T) {
-	p := NewProxy(t, Shared(t).Addr())
-	c := dialRaw(t, p.Addr(), false)
-	p.Hold(true)
-	c.exists("/none")
-	p.Cut()
-	c.wantCut()
-}
-
-func TestProxyDropReplies(t *testing.T) {
-	s := Shared(t)
-	p := NewProxy(t, s.Addr())
-	c := dialRaw(t, p.Addr(), false)
-	p.DropReplies(true)
-	c.create("/dropped")
-	direct := dialRaw(t, s.Addr(), false)
-	Eventually(t, "the request passes", func() bool { return direct.wantReply(direct.exists("/dropped")) == 0 })
-	Eventually(t, "the answer is dropped", func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		return p.dropped > 0
-	})
-	c.wantNothing()
-	p.DropReplies(false)
-	if code := c.wantReply(c.exists("/dropped")); code != 0 {
-		t.Errorf("exists: code %d; the request did not pass", code)
-	}
-}
-
 func TestProxyCutAfterRequest(t *testing.T) {
 	node := fmt.Sprintf("/cut-%d", time.Now().UnixNano()) // differs between runs with -count=2
 	p := NewProxy(t, Shared(t).Addr())
-	c, other := dialRaw(t, p.Addr(), false), dialRaw(t, p.Addr(), false)
+	c, other := dialRaw(t, p.Addr()), dialRaw(t, p.Addr())
 	cut := p.CutAfterRequest(opCreate)
 	before := c.exists(node) // sent before the create, so it is answered
 	c.create(node)
@@ -117,7 +53,7 @@ func TestProxyCutAfterRequest(t *testing.T) {
 
 func TestProxyCutAfterSkipping(t *testing.T) {
 	p := NewProxy(t, Shared(t).Addr())
-	c := dialRaw(t, p.Addr(), false)
+	c := dialRaw(t, p.Addr())
 	cut := p.CutAfterSkipping(opExists, 2)
 	for range 2 {
 		c.wantReply(c.exists("/none"))
@@ -136,13 +72,13 @@ func TestProxyCutAfterSkipping(t *testing.T) {
 func TestProxyCutBeforeRequest(t *testing.T) {
 	node := fmt.Sprintf("/before-%d", time.Now().UnixNano())
 	p := NewProxy(t, Shared(t).Addr())
-	c := dialRaw(t, p.Addr(), false)
+	c := dialRaw(t, p.Addr())
 	cut := p.CutBeforeRequest(opCreate)
 	c.wantReply(c.exists(node))
 	c.create(node)
 	c.wantCut()
 	<-cut
-	other := dialRaw(t, p.Addr(), false)
+	other := dialRaw(t, p.Addr())
 	if code := other.wantReply(other.exists(node)); code != errNoNode {
 		t.Errorf("exists: code %d; the request passed", code)
 	}
@@ -152,7 +88,7 @@ func TestProxyHoldReplies(t *testing.T) {
 	node := fmt.Sprintf("/held-%d", time.Now().UnixNano())
 	server := Shared(t).Addr()
 	p := NewProxy(t, server)
-	c, direct := dialRaw(t, p.Addr(), false), dialRaw(t, server, false)
+	c, direct := dialRaw(t, p.Addr()), dialRaw(t, server)
 	p.HoldReplies(true)
 	created := c.create(node)
 	for end := time.Now().Add(10 * time.Second); direct.wantReply(direct.exists(node)) != 0; {
@@ -169,7 +105,7 @@ func TestProxyHoldReplies(t *testing.T) {
 func TestProxyDelay(t *testing.T) {
 	const delay, frames = 200 * time.Millisecond, 100
 	p := NewProxy(t, Shared(t).Addr())
-	c := dialRaw(t, p.Addr(), false)
+	c := dialRaw(t, p.Addr())
 	p.Delay(delay)
 	begin := time.Now()
 	for range frames {

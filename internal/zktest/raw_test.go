@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strings"
 	"testing"
 	"time"
 )
@@ -27,10 +26,10 @@ type rawClient struct {
 }
 
 // dialRaw connects and opens a session.
-func dialRaw(tb testing.TB, addr string, readOnly bool) *rawClient {
+func dialRaw(tb testing.TB, addr string) *rawClient {
 	tb.Helper()
 	c := dialOnly(tb, addr)
-	c.sendConnect(readOnly)
+	c.sendConnect()
 	reply, err := c.readFrame(Patience)
 	if err != nil {
 		tb.Fatalf("connect reply: %v", err)
@@ -49,15 +48,12 @@ func dialOnly(tb testing.TB, addr string) *rawClient {
 	return &rawClient{tb: tb, conn: conn}
 }
 
-func (c *rawClient) sendConnect(readOnly bool) {
+func (c *rawClient) sendConnect() {
 	b := make([]byte, 4+8)                      // protocol 0, zxid 0
 	b = binary.BigEndian.AppendUint32(b, 30000) // timeout, ms
 	b = append(b, make([]byte, 8)...)           // new session
 	b = binary.BigEndian.AppendUint32(b, 16)    // password
 	b = append(b, make([]byte, 16+1)...)        // and read-only
-	if readOnly {
-		b[len(b)-1] = 1
-	}
 	c.write(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b)
 }
 
@@ -146,23 +142,4 @@ func (c *rawClient) exists(path string) int32 {
 
 func appendString(b []byte, s string) []byte {
 	return append(binary.BigEndian.AppendUint32(b, uint32(len(s))), s...)
-}
-
-// ask sends a four-letter command and returns the answer.
-func ask(tb testing.TB, addr, word string, limit time.Duration) (string, error) {
-	tb.Helper()
-	c := dialOnly(tb, addr)
-	c.write([]byte(word))
-	Must(tb, c.conn.SetReadDeadline(time.Now().Add(limit)))
-	answer, err := io.ReadAll(c.conn)
-	return string(answer), err
-}
-
-// wantAnswer sends a four-letter command until the answer contains want.
-func wantAnswer(tb testing.TB, addr, word, want string) {
-	tb.Helper()
-	Eventually(tb, word+" answers "+want, func() bool {
-		answer, err := ask(tb, addr, word, 5*time.Second)
-		return err == nil && strings.Contains(answer, want)
-	})
 }

@@ -2,7 +2,6 @@ package zktest
 
 import (
 	"bufio"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -17,7 +16,7 @@ func TestServerLifeCycle(t *testing.T) {
 	begin := time.Now()
 	s := Start(t, Heap(64), JavaProperty("zktest.mark", "seen"))
 	t.Logf("Start took %s", time.Since(begin))
-	c := dialRaw(t, s.Addr(), false)
+	c := dialRaw(t, s.Addr())
 	if code := c.wantReply(c.create("/kept")); code != 0 {
 		t.Fatalf("create: code %d", code)
 	}
@@ -41,68 +40,12 @@ func TestServerLifeCycle(t *testing.T) {
 	begin = time.Now()
 	s.Restart()
 	t.Logf("Restart took %s", time.Since(begin))
-	c = dialRaw(t, s.Addr(), false)
+	c = dialRaw(t, s.Addr())
 	if code := c.wantReply(c.exists("/kept")); code != 0 {
 		t.Fatalf("exists after restart: code %d", code)
 	}
 	if !strings.Contains(s.Log(), "binding to port") {
 		t.Errorf("no sense in the log:\n%s", s.Log())
-	}
-	wantAnswer(t, s.Addr(), "envi", "zookeeper.version=3.")
-}
-
-func TestQuorum(t *testing.T) {
-	t.Parallel()
-	begin := time.Now()
-	s := Start(t, Quorum(), SkipACL(), EnforceQuota())
-	t.Logf("Start took %s", time.Since(begin))
-	wantAnswer(t, s.Addr(), "srvr", "Mode: leader")
-	wantAnswer(t, s.Addr(), "conf", "tickTime=500")
-	c := dialRaw(t, s.Addr(), false)
-	if code := c.wantReply(c.exists("/zookeeper/config")); code != 0 {
-		t.Fatalf("exists /zookeeper/config: code %d", code)
-	}
-	begin = time.Now()
-	s.Restart()
-	t.Logf("Restart took %s", time.Since(begin))
-	wantAnswer(t, s.Addr(), "srvr", "Mode: leader")
-}
-
-func TestReadOnlyEnsemble(t *testing.T) {
-	t.Parallel()
-	begin := time.Now()
-	s := Start(t, ReadOnlyEnsemble())
-	t.Logf("Start took %s", time.Since(begin))
-	wantAnswer(t, s.Addr(), "isro", "ro")
-	dialRaw(t, s.Addr(), true)
-
-	begin = time.Now()
-	s.Peer().Restart()
-	wantAnswer(t, s.Addr(), "isro", "rw")
-	t.Logf("Peer().Restart took %s", time.Since(begin))
-	c := dialRaw(t, s.Addr(), false)
-	if code := c.wantReply(c.create("/written")); code != 0 {
-		t.Fatalf("create: code %d", code)
-	}
-
-	begin = time.Now()
-	s.Peer().Stop()
-	wantAnswer(t, s.Addr(), "isro", "ro")
-	t.Logf("read-only %s after Peer().Stop", time.Since(begin))
-	wantAnswer(t, s.Addr(), "srvr", "Mode: read-only")
-	c = dialRaw(t, s.Addr(), true)
-	if code := c.wantReply(c.exists("/written")); code != 0 {
-		t.Fatalf("exists: code %d", code)
-	}
-}
-
-func TestSharedReturnsOneServer(t *testing.T) {
-	if a, b := Shared(t), Shared(t); a.Addr() != b.Addr() {
-		t.Errorf("two shared servers: %s and %s", a.Addr(), b.Addr())
-	}
-	c := dialRaw(t, Shared(t).Addr(), false)
-	if code := c.wantReply(c.exists("/none")); code != errNoNode {
-		t.Errorf("exists: code %d, want %d", code, errNoNode)
 	}
 }
 
@@ -136,23 +79,4 @@ func TestServerDiesWithItsTest(t *testing.T) {
 		t.Fatal("the other test binary started no server")
 	}
 	Eventually(t, "the server has ended with its test", func() bool { return !serves(addr) })
-}
-
-func TestEnsemble(t *testing.T) {
-	t.Parallel()
-	leaders := 0
-	servers := Ensemble(t, 3)
-	for _, s := range servers {
-		if s.Leads() {
-			leaders++
-		}
-	}
-	if leaders != 1 {
-		t.Errorf("%d servers lead", leaders)
-	}
-	node := fmt.Sprintf("/ensemble-%d", time.Now().UnixNano())
-	c := dialRaw(t, servers[0].Addr(), false)
-	if code := c.wantReply(c.create(node)); code != 0 {
-		t.Errorf("create: code %d", code)
-	}
 }

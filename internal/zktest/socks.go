@@ -17,11 +17,8 @@ type SOCKS struct {
 	user, password string // if user is not empty, the proxy requires both
 	names          map[string]string
 
-	wg     sync.WaitGroup // counts the goroutines of the listener and of all connections
-	mu     sync.Mutex
-	closed bool
-	open   []net.Conn
-	asked  []string
+	mu    sync.Mutex
+	asked []string
 }
 
 // NewSOCKS starts a SOCKS5 proxy, which ends with the test tb. names maps host:port, as clients
@@ -29,35 +26,11 @@ type SOCKS struct {
 // that the host is unreachable. If user is not empty, the proxy requires this user and password.
 func NewSOCKS(tb testing.TB, names map[string]string, user, password string) *SOCKS {
 	tb.Helper()
-	ln, err := listen()
-	if err != nil {
-		tb.Fatalf("zktest: SOCKS: %v", err)
-	}
-	p := &SOCKS{addr: ln.Addr().String(), user: user, password: password, names: names}
-	p.wg.Go(func() { // ends when ln is closed
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			p.track(c)
-			p.wg.Go(func() { // ends when close closes c, or earlier
-				defer c.Close()
-				if err := p.serve(c); err != nil {
-					tb.Logf("zktest: SOCKS: %v", err)
-				}
-			})
+	p := &SOCKS{user: user, password: password, names: names}
+	p.addr = Peer(tb, func(c net.Conn) {
+		if err := p.serve(c); err != nil {
+			tb.Logf("zktest: SOCKS: %v", err)
 		}
-	})
-	tb.Cleanup(func() {
-		ln.Close()
-		p.mu.Lock()
-		p.closed = true
-		for _, c := range p.open {
-			c.Close()
-		}
-		p.mu.Unlock()
-		p.wg.Wait()
 	})
 	return p
 }
@@ -70,16 +43,6 @@ func (p *SOCKS) Asked() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.asked)
-}
-
-// track closes c at the end of the test.
-func (p *SOCKS) track(c net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.open = append(p.open, c)
-	if p.closed {
-		c.Close()
-	}
 }
 
 // serve handles one connection by RFC 1928 and RFC 1929. The end of a connection is not an error.
@@ -126,16 +89,11 @@ func (p *SOCKS) serve(c net.Conn) error {
 	if err != nil {
 		return reply(c, refused)
 	}
-	defer to.Close()
-	p.track(to)
 	if err := reply(c, granted); err != nil {
+		to.Close()
 		return err
 	}
-	p.wg.Go(func() { // ends when serve closes both connections, or earlier
-		_, _ = io.Copy(to, c) // an error only means that a side closed its connection
-		to.Close()
-	})
-	_, _ = io.Copy(c, to) // as above
+	join(c, to)
 	return nil
 }
 

@@ -27,7 +27,7 @@ import (
 type Server struct {
 	tb   testing.TB
 	inst *instance
-	peer *instance // second member of a ReadOnlyEnsemble, or nil
+	peer *Server // second member of a ReadOnlyEnsemble, or nil
 }
 
 // Start starts a ZooKeeper server for the test tb, and returns once the server accepts requests.
@@ -37,21 +37,11 @@ type Server struct {
 // test, or fails it if the environment variable CI is set.
 func Start(tb testing.TB, opts ...Option) *Server {
 	tb.Helper()
-	// Call TempDir before Cleanup. Cleanups run in reverse order, and the directory must be removed
-	// after the server has stopped.
-	inst, peer, err := launch(tb.TempDir(), opts)
-	if err != nil {
-		skipOrFail(tb, err)
+	servers := startMembers(tb, newConfig(opts))
+	if len(servers) > 1 {
+		servers[0].peer = servers[1]
 	}
-	s := &Server{tb: tb, inst: inst, peer: peer}
-	tb.Cleanup(func() {
-		s.inst.stop()
-		if s.peer != nil {
-			s.peer.stop()
-		}
-	})
-	logIfFailed(tb, inst)
-	return s
+	return servers[0]
 }
 
 // Addr returns the address at which clients reach the server, in the form "127.0.0.1:port". It
@@ -105,7 +95,7 @@ func (s *Server) Peer() *Server {
 	if s.peer == nil {
 		s.tb.Fatal("zktest: Peer requires a server of a ReadOnlyEnsemble")
 	}
-	return &Server{tb: s.tb, inst: s.peer}
+	return s.peer
 }
 
 // Log returns the contents of the server's log file, including those from before a restart.
@@ -135,7 +125,12 @@ func Shared(tb testing.TB) *Server {
 	if shared.dir == "" {
 		tb.Fatal("zktest: to use Shared, add to the test package: func TestMain(m *testing.M) { zktest.Main(m) }")
 	}
-	shared.once.Do(func() { shared.inst, _, shared.err = launch(shared.dir, nil) })
+	shared.once.Do(func() {
+		made, err := launch(shared.dir, newConfig(nil))
+		if shared.err = err; err == nil {
+			shared.inst = made[0]
+		}
+	})
 	if shared.err != nil {
 		skipOrFail(tb, shared.err)
 	}

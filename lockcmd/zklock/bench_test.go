@@ -57,7 +57,7 @@ func reportMicroseconds(b *testing.B, name string, d time.Duration) {
 // with fsync on or off.
 func startServer(b *testing.B, sync bool) string {
 	b.Helper()
-	addr, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512),
+	addr, _, stop, err := zktest.Serve(b.TempDir(), zktest.Heap(512),
 		zktest.JavaProperty("zookeeper.forceSync", map[bool]string{true: "yes", false: "no"}[sync]))
 	if err != nil {
 		b.Skip(err)
