@@ -13,9 +13,9 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// fourLetterCommands maps each four-letter command to a function that returns its output. The
-// output has ZooKeeper's format, but contains the sandbox's own values. The caller of the
-// function must hold Server.mu.
+// fourLetterCommands maps each four-letter command to a function that returns its output. It contains
+// the commands that zksh, its tests and other clients send. The output has ZooKeeper's format, but
+// contains the sandbox's own values. The caller of the function must hold Server.mu.
 var fourLetterCommands = map[string]func(*Server) string{
 	"ruok": func(*Server) string { return "imok" },
 	"isro": func(*Server) string { return "rw" },
@@ -25,19 +25,13 @@ var fourLetterCommands = map[string]func(*Server) string{
 	},
 	"cons": func(s *Server) string { return s.connLines(true) + "\n" },
 	"dump": (*Server).dump,
-	"wchs": func(s *Server) string {
-		w := &s.tree.watches[dataWatches]
-		return fmt.Sprintf("%d connections watching %d paths\nTotal watches:%d\n", len(w.conns), len(w.paths), w.total)
-	},
 	"wchp": (*Server).watchesByPath,
-	"wchc": (*Server).watchesBySession,
 	"mntr": (*Server).monitor,
-	"conf": (*Server).configuration,
 	"envi": (*Server).environment,
 }
 
 // namingCommands are the four-letter commands whose output contains paths.
-var namingCommands = []string{"dump", "wchp", "wchc"}
+var namingCommands = []string{"dump", "wchp"}
 
 // fourLetterCommand sends the output of the four-letter command in b to the client, and closes
 // the connection.
@@ -168,20 +162,6 @@ func (s *Server) watchesByPath() string {
 	return b.String() + "\n"
 }
 
-// watchesBySession returns the output of the four-letter command wchc. As in ZooKeeper, it
-// contains only data watches.
-func (s *Server) watchesBySession() string {
-	var b strings.Builder
-	w := &s.tree.watches[dataWatches]
-	for _, c := range sortedConns(w.conns) {
-		fmt.Fprintf(&b, "0x%x\n", uint64(c.sessionID()))
-		for _, path := range sortedKeys(w.conns[c]) {
-			fmt.Fprintf(&b, "\t%s\n", path)
-		}
-	}
-	return b.String() + "\n"
-}
-
 func (s *Server) monitor() string {
 	var b strings.Builder
 	line := func(key string, value any) { fmt.Fprintf(&b, "zk_%s\t%v\n", key, value) }
@@ -199,33 +179,12 @@ func (s *Server) monitor() string {
 	line("outstanding_requests", 0)
 	line("znode_count", len(s.tree.nodes))
 	line("global_sessions", len(s.sessions))
-	line("local_sessions", 0)
 	line("packets_received", s.stats.received)
 	line("packets_sent", s.stats.sent)
-	line("bytes_received_count", s.stats.bytesIn)
-	line("last_client_response_size", s.stats.lastReply)
-	line("min_client_response_size", s.stats.minReply)
-	line("max_client_response_size", s.stats.maxReply)
 	line("watch_count", s.tree.watches[dataWatches].total+s.tree.watches[childWatches].total)
 	line("approximate_data_size", s.tree.dataBytes)
 	line("uptime", s.now().Sub(s.started).Milliseconds())
-	line("connection_rejected", s.stats.rejected)
-	line("auth_failed_count", s.stats.authFailed)
-	line("stale_sessions_expired", s.stats.expired)
-	for event := eventNodeCreated; event <= eventNodeChildrenChanged; event++ {
-		s.tree.notified[event].report(watchCounts[event], line)
-	}
 	return b.String()
-}
-
-func (s *Server) configuration() string {
-	port := "0"
-	for ln := range s.listeners {
-		addr := ln.Addr().String()
-		port = addr[strings.LastIndexByte(addr, ':')+1:]
-	}
-	return fmt.Sprintf("clientPort=%s\nsecureClientPort=-1\ndataDir=\ndataDirSize=0\ndataLogDir=\ndataLogSize=0\ntickTime=%d\nmaxClientCnxns=0\nminSessionTimeout=%d\nmaxSessionTimeout=%d\nclientPortListenBacklog=-1\nserverId=0\n",
-		port, s.opt.Tick.Milliseconds(), s.opt.MinTimeout.Milliseconds(), s.opt.MaxTimeout.Milliseconds())
 }
 
 func (s *Server) environment() string {
@@ -247,47 +206,7 @@ type connStats struct {
 
 // serverStats contains the statistics of the whole server for the four-letter commands srvr, stat
 // and mntr.
-type serverStats struct {
-	received, sent       int64
-	bytesIn              int64
-	lastReply            int // size of the latest reply in bytes, or -1 before the first reply
-	minReply, maxReply   int
-	rejected, authFailed int64
-	expired              int64
-}
-
-// A distribution summarizes a series of measurements for the output of mntr.
-type distribution struct{ count, sum, least, most int }
-
-func (s *distribution) add(n int) {
-	if s.count == 0 || n < s.least {
-		s.least = n
-	}
-	s.most = max(s.most, n)
-	s.count++
-	s.sum += n
-}
-
-// report passes the average, minimum, maximum, count and sum of the measurements to write. Each key
-// is a prefix, such as "avg_", followed by name, as in the output of mntr.
-func (s distribution) report(name string, write func(key string, value any)) {
-	average := 0.0
-	if s.count > 0 {
-		average = float64(s.sum) / float64(s.count)
-	}
-	write("avg_"+name, fmt.Sprintf("%.1f", average))
-	write("min_"+name, s.least)
-	write("max_"+name, s.most)
-	write("cnt_"+name, s.count)
-	write("sum_"+name, s.sum)
-}
-
-// watchCounts contains the name of a statistic in the output of mntr, for each type of watch event.
-// The statistic summarizes how many watchers each event notified.
-var watchCounts = [...]string{
-	eventNodeCreated: "node_created_watch_count", eventNodeDeleted: "node_deleted_watch_count",
-	eventNodeDataChanged: "node_changed_watch_count", eventNodeChildrenChanged: "node_children_watch_count",
-}
+type serverStats struct{ received, sent int64 }
 
 // opNames maps opcodes to the names of requests in the output of cons. It must contain the
 // opcodes of all ZooKeeper versions, because knownOp looks them up here.
@@ -302,9 +221,8 @@ var opNames = map[int32]string{
 }
 
 // request counts a request from the client c in the statistics of the server and of the connection.
-func (st *serverStats) request(c *conn, op, xid int32, size int) {
+func (st *serverStats) request(c *conn, op, xid int32) {
 	st.received++
-	st.bytesIn += int64(size)
 	c.stats.received++
 	if name, ok := opNames[op]; ok {
 		c.stats.lastOp = name
@@ -315,14 +233,9 @@ func (st *serverStats) request(c *conn, op, xid int32, size int) {
 }
 
 // reply counts a reply to the client c in the statistics of the server and of the connection.
-func (st *serverStats) reply(c *conn, size int, zxid int64, now time.Time) {
+func (st *serverStats) reply(c *conn, zxid int64, now time.Time) {
 	st.sent++
 	c.stats.sent++
 	c.stats.lastZxid = zxid
 	c.stats.lastReply = now
-	st.lastReply = size
-	st.maxReply = max(st.maxReply, size)
-	if st.minReply < 0 || size < st.minReply {
-		st.minReply = size
-	}
 }

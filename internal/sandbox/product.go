@@ -139,7 +139,7 @@ func (s *Server) withoutSession(c *conn, version int32, sid int64, timeout time.
 	e.Int(version, int32(timeout.Milliseconds()))
 	e.Long(sid)
 	e.Buffer(make([]byte, 16))
-	s.stats.reply(c, len(e.B)-4, s.zxid, s.now())
+	s.stats.reply(c, s.zxid, s.now())
 	c.send(finish(e))
 	return closeAfterFlush
 }

@@ -32,7 +32,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	if op != jute.OpAuth && op != jute.OpSASL {
 		s.touch(c.sess, now)
 	}
-	s.stats.request(c, op, xid, len(b)+4)
+	s.stats.request(c, op, xid)
 	stranger := s.opt.EnforceAuth && !c.authed || s.opt.OnlySuperuser && !isSuperuser(c.ids)
 	if stranger && op != jute.OpAuth && op != jute.OpSASL {
 		c.send(finish(frame(xid, 0, codeSessionNoAuth)))
@@ -43,7 +43,7 @@ func (s *Server) handle(c *conn, b []byte) verdict {
 	}
 	reply, v := s.reply(c, xid, op, d)
 	if reply != nil {
-		s.stats.reply(c, len(reply)-4, s.zxid, now)
+		s.stats.reply(c, s.zxid, now)
 		c.send(reply)
 	}
 	return v
@@ -211,7 +211,6 @@ func (s *Server) auth(c *conn, xid int32, d *jute.Decoder) ([]byte, verdict) {
 	}
 	ids, ok := s.authenticate(c, scheme, []byte(cred), null)
 	if !ok || !c.addIDs(ids) {
-		s.stats.authFailed++
 		return finish(frame(xid, 0, codeAuthFailed)), closeAfterFlush
 	}
 	c.authed = true

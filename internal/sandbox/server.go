@@ -135,7 +135,6 @@ func New(opt Options) *Server {
 	// the client would retry forever.
 	s.zxid = s.started.Unix() << 32
 	s.lastSession = 1<<56 | s.started.UnixMilli()&(1<<40-1)<<16
-	s.stats.lastReply, s.stats.minReply, s.stats.maxReply = -1, -1, -1
 	s.timer = time.AfterFunc(time.Hour, s.onTimer)
 	s.timer.Stop()
 	return s
@@ -214,7 +213,6 @@ func (s *Server) startConn(nc net.Conn) error {
 		// There can be more connections than sessions, because some connections have no session:
 		// those that send four-letter commands, and the old connection of a session that was
 		// resumed.
-		s.stats.rejected++
 		return fmt.Errorf("sandbox: connection refused: the limit of %d connections has been reached", len(s.conns))
 	}
 	c := newConn(s, nc)

@@ -45,7 +45,6 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	ok := true
 	if sid == 0 {
 		if len(s.sessions) >= s.opt.MaxSessions {
-			s.stats.rejected++
 			return closeNow
 		}
 		c.sess = s.open(negotiated)
@@ -74,7 +73,7 @@ func (s *Server) connect(c *conn, b []byte) verdict {
 	if !oldClient && !isProduct {
 		e.Bool(false)
 	}
-	s.stats.reply(c, len(e.B)-4, s.zxid, s.now())
+	s.stats.reply(c, s.zxid, s.now())
 	c.send(finish(e))
 	if !ok {
 		return closeAfterFlush
@@ -143,7 +142,6 @@ func (s *Server) expire(now time.Time) {
 }
 
 func (s *Server) expireNow(n *session) {
-	s.stats.expired++
 	s.closeSession(n)
 	if n.conn != nil {
 		s.drop(n.conn)

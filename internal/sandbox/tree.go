@@ -78,8 +78,6 @@ type tree struct {
 	dataBytes int64
 	as        Version
 	watches   [2]watchTable
-	// notified contains, for each type of event, statistics of how many watchers an event notified.
-	notified [eventNodeChildrenChanged + 1]distribution
 }
 
 // Indices in tree.watches. An exists or getData request registers a watch in dataWatches, a

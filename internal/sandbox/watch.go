@@ -22,8 +22,6 @@ const watchCost = 200
 // A watchTable is a set of watches: either dataWatches or childWatches.
 type watchTable struct {
 	paths map[string]map[*conn]watchModes
-	// conns contains the watched paths of each connection that has or had a watch. wchs prints the
-	// number of these connections.
 	conns map[*conn]map[string]struct{}
 	// recursive is the number of recursive watches. If it is 0, fire need not examine ancestors.
 	recursive int
@@ -49,7 +47,7 @@ func (w *watchTable) set(path string, c *conn, modes watchModes) {
 			delete(w.paths, path)
 		}
 		if delete(w.conns[c], path); len(w.conns[c]) == 0 {
-			w.conns[c] = nil // free the map, because a Go map does not shrink when its entries are deleted
+			delete(w.conns, c)
 		}
 		return
 	}
@@ -96,7 +94,6 @@ func (w *watchTable) drop(c *conn) {
 	for path := range w.conns[c] {
 		w.remove(path, c, anyMode)
 	}
-	delete(w.conns, c)
 }
 
 // fire sends an event to all clients that watch path in the given table, except those in skip. It
@@ -124,9 +121,6 @@ func (t *tree) fire(table int, typ int32, zxid int64, path string, list *aclList
 				hit[c] = true
 			}
 		}
-	}
-	if len(hit) > 0 {
-		t.notified[typ].add(len(hit))
 	}
 	var event []byte
 	for c := range hit {
