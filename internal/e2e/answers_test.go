@@ -199,16 +199,6 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-// With -e, lines after the failed one have no answer, because they do not run.
-func TestNoAnswerAfterStop(t *testing.T) {
-	t.Parallel()
-	box := zktest.Sandbox(t, sandbox.Options{})
-	got := runScript(t, box.Addr(), "create /a\nget /nope\ncreate /b\n", shell.Config{Window: 64, StopAtError: true, Format: render.JSON})
-	if list := answers(t, got.out); len(list) != 2 || field(list[1], "code") != "NoNode" {
-		t.Error(got)
-	}
-}
-
 // Lines that a connection loss cuts off are reported together on standard error, and each has an
 // answer of its own, which is true.
 func TestCutLinesAreAnswered(t *testing.T) {

@@ -5,7 +5,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
@@ -115,83 +114,6 @@ func TestCompletionInAChroot(t *testing.T) {
 	if strings.Contains(shown, "outside") {
 		t.Error("the menu shows what is outside of the chroot")
 	}
-}
-
-// After connect, the menu shows the new server's znodes.
-func TestCompletionAfterConnect(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 30)
-	other := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	runAt(t, s.server, "create", "/old")
-	runAt(t, other, "create", "/new")
-	s.text("get /")
-	s.want(`^ +old$`)
-	s.keys("C-u")
-	s.line("connect " + other)
-	s.want(`\(CONNECTED\) 1\]$`)
-	s.text("get /")
-	if shown := s.want(`^ +new$`); strings.Contains(shown, " old") {
-		t.Error("the menu shows the old server's znodes")
-	}
-}
-
-// A slow or silent server delays no key. Late answers are shown when they arrive.
-func TestCompletionFromASlowServer(t *testing.T) {
-	t.Parallel()
-	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	runAt(t, server, "create", "/slow")
-	proxy := zktest.NewProxy(t, server)
-	s := openScreenOn(t, proxy.Addr(), 100, 30)
-	proxy.Delay(300 * time.Millisecond)
-	s.text("get /")
-	s.want(`^ +slow$`)
-	s.keys("C-u")
-	proxy.Delay(0)
-	proxy.Hold(true)
-	s.text("get /slow/a/b/c")
-	s.want(`\] get /slow/a/b/c$`)
-	s.keys("C-c")
-	s.text("help")
-	s.want(`\] help$`)
-	proxy.Hold(false)
-	s.keys("Enter")
-	s.want(`help all +list all commands`)
-}
-
-// If the user presses Tab before the server has answered, zksh completes the name when the
-// answer arrives.
-func TestTabBeforeTheAnswer(t *testing.T) {
-	t.Parallel()
-	server := zktest.Sandbox(t, sandbox.Options{}).Addr()
-	for _, path := range []string{"/far", "/far/alone", "/far/alone/x-1", "/far/alone/x-2"} {
-		runAt(t, server, "create", path)
-	}
-	proxy := zktest.NewProxy(t, server)
-	s := openScreenOn(t, proxy.Addr(), 100, 30)
-	proxy.Hold(true)
-	s.text("get /far/")
-	s.keys("Tab")
-	s.want(`\] get /far/$`)
-	proxy.Hold(false)
-	s.want(`\] get /far/alone$`)
-	s.text("/")
-	s.keys("Tab")
-	s.want(`\] get /far/alone/x-$`) // first the common prefix, then the menu
-	s.keys("Tab")
-	s.want(`\] get /far/alone/x-1$`)
-	s.keys("C-c")
-	s.want(`0\]$`)
-}
-
-// The menu offers only the first hundred of many children.
-func TestCompletionOfManyChildren(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 30)
-	createTree(t, s.server, 250)
-	s.text("get /tree/")
-	s.want(`^ +n0000000000 +and 150 more`)
-	s.text("n00000001")
-	s.want(`^ +n0000000100 *\S*$`)
 }
 
 // zksh answers typing mistakes with a hint.

@@ -133,52 +133,6 @@ func TestCutExact(t *testing.T) {
 	}
 }
 
-// After Ctrl-C, zksh names the line that may have taken effect and sends nothing more.
-func TestInterruptedExact(t *testing.T) {
-	t.Parallel()
-	box := zktest.Sandbox(t, sandbox.Options{})
-	p := zktest.NewProxy(t, box.Addr())
-	d := openDialogue(t, p.Addr(), errexit(64))
-	there := func(name string) func() bool {
-		return func() bool { return strings.Contains(runAt(t, box.Addr(), "ls", "/"), name) }
-	}
-	fmt.Fprintln(d, "create /first")
-	d.until(t, "Created /first\n")
-	p.HoldReplies(true)
-	fmt.Fprint(d, createScript(2, 0))
-	zktest.Eventually(t, "the line has taken effect", there("n001"))
-	d.interrupt()
-	got := <-d.ended
-	p.HoldReplies(false)
-	want := scriptResult{"Created /first\n", "script:2: create: interrupted while waiting for the server to confirm the change of /n001; " +
-		"it is unknown whether the change took effect; to see whether it took effect, run: exists /n001\n", commands.StatusInterrupted}
-	if got.err = withoutCloseTimeout(got.err); got != want || there("n002")() {
-		t.Error(got)
-	}
-}
-
-// With -e, a script prints the same with every size of the window.
-func TestExactAgrees(t *testing.T) {
-	t.Parallel()
-	clock := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	rapid.Check(t, func(rt *rapid.T) {
-		script := drawScript(rt)
-		enforce := rapid.Bool().Draw(rt, "enforce")
-		run := func(script string, cfg shell.Config) scriptResult {
-			s := sandbox.New(sandbox.Options{Now: func() time.Time { return clock }, EnforceQuota: enforce})
-			addr, err := s.Listen("127.0.0.1:0")
-			zktest.Must(rt, err)
-			defer s.Close()
-			return runScript(rt, addr.String(), script, cfg).normalized(addr.String())
-		}
-		script = withoutFailures(rt, script, run(script, shell.Config{Window: 64}))
-		alone := run(script, errexit(1))
-		if got := run(script, errexit(64)); got != alone {
-			rt.Fatalf("window 1 and 64:\n%s", cmp.Diff(alone.String(), got.String()))
-		}
-	})
-}
-
 // withoutFailures removes the failed lines from a script, except for the last few. With -e, the
 // script then runs far before it stops.
 func withoutFailures(t *rapid.T, script string, got scriptResult) string {

@@ -7,14 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
-	"github.com/zksh/zksh/lockcmd"
-	"github.com/zksh/zksh/shell"
 )
 
 // modes returns the settings of the terminal, as stty prints them.
@@ -281,16 +278,4 @@ func TestEditInteractive(t *testing.T) {
 			t.Errorf("a file is left:\n%s", shown)
 		}
 	}
-}
-
-// At the prompt, NAME --help prints the help of each command.
-func TestHelpFlagAtPrompt(t *testing.T) {
-	t.Parallel()
-	c := openConsole(t, "--sandbox", "-q")
-	c.expect(connected)
-	for _, cmd := range shell.New(shell.Config{Commands: everyCommand(lockcmd.New())}).Registry().All() {
-		c.run(cmd.Name+" --help", `(?s)^`+regexp.QuoteMeta(cmd.Name)+`.*?\n  `+regexp.QuoteMeta(cmd.Summary)+`\n`)
-	}
-	c.typeIn("\x04")
-	c.wantStatus(0)
 }

@@ -74,34 +74,6 @@ func TestEventsAboveTheLine(t *testing.T) {
 	}
 }
 
-// An event is shown at once, even while the user chooses in the menu, and the choice stays.
-func TestEventWhileChoosing(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 30)
-	runAt(t, s.server, "create", "/alpha")
-	runAt(t, s.server, "create", "/beta")
-	s.line("addWatch /beta")
-	s.wantEnd(s.prompt(1))
-	s.text("get /")
-	s.want(`^ +beta$`)
-	s.keys("Tab", "Tab")
-	s.want(`\] get /beta$`)
-	runAt(t, s.server, "set", "/beta", "1")
-	s.want(`type:NodeDataChanged path:/beta$`)
-	s.want(`\] get /beta$`)
-	s.keys("Tab") // the last proposal
-	s.want(`\] get /zookeeper$`)
-	runAt(t, s.server, "set", "/beta", "2")
-	s.want(`path:/beta\n[\s\S]*path:/beta\n\[zk: \S+ 1\] get /zookeeper$`)
-	s.keys("BTab")
-	s.want(`\] get /beta$`)
-	s.resize(70, 20) // accepts the choice
-	s.until("the menu stays", func(shown string) bool { return !strings.Contains(shown, " alpha") })
-	s.want(`\] get /beta$`)
-	s.keys("Enter")
-	s.wantEnd("2", s.prompt(2))
-}
-
 func TestEditing(t *testing.T) {
 	t.Parallel()
 	s := openScreen(t, 100, 30)
@@ -187,28 +159,6 @@ func TestSecondCtrlCExits(t *testing.T) {
 	s.want(`^\$$`)
 	s.line("echo status $?")
 	s.want(`^status 130$`)
-}
-
-// Two hundred pasted lines run one by one and in order.
-func TestPaste(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 50)
-	var b strings.Builder
-	b.WriteString("create /pasted\n")
-	for range 198 {
-		b.WriteString("create -s /pasted/n \"a\tb\"\n")
-	}
-	b.WriteString("getAllChildrenNumber /pasted\n")
-	s.paste(b.String())
-	s.want(`^198$`)
-	s.want(`CONNECTED\) 200\]$`)
-	if got := runAt(t, s.server, "get", "/pasted/n0000000197"); got != "a\tb\n" {
-		t.Errorf("stored %q", got)
-	}
-	s.paste("ls /pas")
-	s.text("ted/n0000000000")
-	s.keys("Enter")
-	s.wantEnd("[]", s.prompt(201))
 }
 
 // historyLines returns the exit status and the text of each line in a history file. It removes the
@@ -343,23 +293,6 @@ func TestNoSize(t *testing.T) {
 	c.setSize(100, 24)
 	c.typeIn("quit\r") // Ctrl-D would be lost while the editor restarts for the new size
 	c.wantRestored(0)
-}
-
-// If a line is longer than the screen, the part around the cursor is shown. The complete line
-// runs.
-func TestLineLongerThanTheScreen(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 60, 14)
-	data := strings.Repeat("0123456789", 300)
-	s.paste("create /long " + data)
-	s.want(`\(CONNECTED\) 0\] ….*6789`)
-	s.keys("Home")
-	s.want(`\(CONNECTED\) 0\] create /long 0123`)
-	s.keys("Enter")
-	s.want(`^Created /long$`)
-	if got := runAt(t, s.server, "get", "/long"); got != data+"\n" {
-		t.Errorf("stored %d bytes, want %d", len(got)-1, len(data))
-	}
 }
 
 // Ctrl-C during a pasted command also drops the rest of the paste.

@@ -68,17 +68,6 @@ func TestPager(t *testing.T) {
 	s.want(`^icanon\necho$`)
 }
 
-func TestReadableValues(t *testing.T) {
-	t.Parallel()
-	s := openScreen(t, 100, 30)
-	s.line(`create /json '{"b":[1,2],"a":{}}'`)
-	s.want(`^Created /json$`)
-	s.line("get -j /json")
-	s.want(`^\{\n  "b": \[\n    1,\n    2\n  \],\n  "a": \{\}\n\}$`)
-	s.line("stat -h /json")
-	s.want(`^ctime = \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \((now|\d+ s ago)\)$`)
-}
-
 // Interactively, deleting a subtree first shows what would be deleted, and asks. It does not ask
 // with -y or in a pipe.
 func TestDeletingAsks(t *testing.T) {

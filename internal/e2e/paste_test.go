@@ -8,68 +8,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
 )
-
-// Ctrl-C ends a paste whose end mark was lost.
-func TestPasteWithoutEnd(t *testing.T) {
-	t.Parallel()
-	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	r.typeIn("\x1b[200~abc")
-	r.expect("abc")
-	r.typeIn("\x03create /\x7f/after\r")
-	r.expect(`Created /after\r\n`)
-	r.typeIn("\x04")
-	r.wantRestored(0)
-}
-
-// A paste that stops before its end mark is over after a while.
-func TestPasteThatStops(t *testing.T) {
-	t.Parallel()
-	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	r.typeIn("\x1b[200~create /ab")
-	r.expect("/ab")
-	time.Sleep(6 * time.Second)       // longer than the silence that ends a paste
-	r.typeIn("\x15create /aa\x08b\r") // a paste would drop these control characters
-	r.expect(`Created /ab\r\n`)
-}
-
-// Ctrl-C after a paste cancels the rest of the paste, even while no command hangs.
-func TestCtrlCStopsAPasteAtThePrompt(t *testing.T) {
-	t.Parallel()
-	r := openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-	r.typeIn("\x1b[200~create /one\rcreate /two\rcreate /three\r\x1b[201~\x03")
-	r.expect(`create /one`)
-	r.expect(`CONNECTED\) 0\] `)
-	r.typeIn("ls /\r")
-	r.expect(`\[zookeeper\]\r\n`)
-}
-
-// Lines pasted together with a command that asks do not answer the question. They run after it.
-func TestPastedLinesAnswerNoQuestion(t *testing.T) {
-	t.Parallel()
-	var r *richConsole
-	for begun := time.Now().Add(-time.Hour); time.Since(begun) > 900*time.Millisecond; { // a paste that pauses for a second has ended
-		r = openRich(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
-		begun = time.Now()
-		r.typeIn("create /q\rdeleteall /q\ry\r\x1b[200~create /later\rls /\r")
-		r.expect(`\[y/N\]`)
-		r.typeIn("create /rest\r\x1b[201~n\r") // the answer follows the paste
-	}
-	r.expect(`\[y/N\] n`)
-	r.expect(`unknown command "y"`)
-	r.expect(`\[later, q, zookeeper\]\r\n`)
-	r.expect(`Created /rest\r\n`)
-	r.typeIn("deleteall /q\rcreate /never\r")
-	r.expect(`\[y/N\]`)
-	r.typeIn("\x03")
-	r.expect(`CONNECTED\) \d+\] `)
-	r.typeIn("ls /\r")
-	r.expect(`\[later, q, rest, zookeeper\]\r\n`)
-}
 
 // While a command runs, the terminal edits lines and truncates long ones. zksh rejects a
 // truncated line and reads the next one normally.

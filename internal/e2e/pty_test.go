@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -256,26 +255,6 @@ func TestLossAndExpiryInteractive(t *testing.T) {
 	c.run("create -e /mine", `^Created /mine\n`)
 	c.typeIn("\x04")
 	c.wantStatus(0)
-}
-
-func TestHistoryFile(t *testing.T) {
-	t.Parallel()
-	server := zktest.Shared(t).Addr() + newChroot(t)
-	c := openConsole(t, "-server", server)
-	c.expect(connected)
-	for _, line := range []string{
-		"create /a", "addauth digest user:secret", "  ls /", "create /b x digest:u:hash:cdrwa", "", "# note", "bogus", "get /a",
-	} {
-		c.run(line, `\n`)
-	}
-	c.typeIn("quit\r")
-	c.wantStatus(0)
-	name := filepath.Join(c.home, "state", "zksh", "history")
-	text, err := os.ReadFile(name)
-	if lines := historyLines(string(text)); err != nil || !slices.Equal(lines, []string{"0 create /a", "127 bogus", "0 get /a", "0 quit"}) {
-		t.Errorf("the history is %q, %v", text, err)
-	}
-	wantPrivate(t, name)
 }
 
 // A znode's bytes cannot send control sequences to the terminal, neither on standard output nor

@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"errors"
 	"io"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -147,37 +145,6 @@ func TestKeysEndServingSandbox(t *testing.T) {
 			if shown := c.shown(); strings.Contains(shown, "reading commands") || strings.Contains(shown, "goroutine") {
 				t.Errorf("%s: the terminal shows %q", name, shown)
 			}
-		}
-	}
-}
-
-func TestSandboxRejects(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		args   string
-		status int
-		says   string
-	}{
-		{"--sandbox -listen 0.0.0.0:0", 1, "only loopback addresses are allowed"},
-		{"--sandbox -listen [::]:0", 1, "only loopback addresses are allowed"},
-		{"--sandbox -listen 192.0.2.1:2181", 1, "only loopback addresses are allowed"},
-		{"--sandbox -listen :2181", 1, "only loopback addresses are allowed"},
-		{"--sandbox -listen nonsense", 1, "missing port"},
-		{"-sandbox -server 127.0.0.1:2181", 2, "--sandbox and --server"},
-		{"-listen 127.0.0.1:0", 2, "--listen needs --sandbox"},
-		{"--sandbox -listen 127.0.0.1:0 ls /", 2, "--listen"},
-		{"sandbox pause", 1, "this shell is not connected to a sandbox"},
-		{"--sandbox sandbox stop", 2, "must be one of pause, resume"},
-	} {
-		cmd := exec.Command("zksh", strings.Fields(c.args)...)
-		cmd.Env = homeEnv(t.TempDir())
-		var errs strings.Builder
-		cmd.Stderr = &errs
-		out, err := cmd.Output()
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != c.status || len(out) > 0 ||
-			strings.Count(errs.String(), "\n") != 1 || !strings.Contains(errs.String(), c.says) {
-			t.Errorf("%s: %v, want status %d; %q and %q", c.args, err, c.status, out, errs.String())
 		}
 	}
 }

@@ -12,47 +12,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/sandbox"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
-	"github.com/zksh/zksh/internal/zktest/zksession"
 	"github.com/zksh/zksh/shell"
 )
-
-// nestedCreates returns a script in which each line depends on the line before, and its output.
-func nestedCreates(lines int) (script string, want string) {
-	path := ""
-	for i := range lines {
-		path += fmt.Sprintf("/n%d", i)
-		script += "create " + path + "\n"
-		want += "Created " + path + "\n"
-	}
-	return script, want
-}
-
-// If an overloaded server rejects a request and all later requests of the script, zksh sends the
-// lines again in order.
-func TestThrottledWindow(t *testing.T) {
-	t.Parallel()
-	var left atomic.Int32
-	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool { return op == jute.OpCreate && left.Add(-1) >= 0 }})
-	for _, burst := range []int32{1, 5} {
-		root := fmt.Sprintf("/b%d", burst)
-		runAt(t, box.Addr(), "create", root)
-		left.Store(burst)
-		script, want := nestedCreates(40)
-		if got := runScript(t, box.Addr()+root, script, shell.Config{Window: 1}); got.out != want || got.err != "" || got.status != 0 {
-			t.Errorf("a window of 1, %d refused: %s", burst, got)
-		}
-	}
-	// The server rejects all requests in flight.
-	left.Store(4)
-	script, want := nestedCreates(40)
-	if got := runScript(t, box.Addr(), script, shell.Config{Window: 64}); got.out != want || got.err != "" || got.status != 0 {
-		t.Errorf("a window of 64: %s", got)
-	}
-}
 
 // Lines that do not depend on each other's order have the same result as when they run one after
 // the other, whichever requests an overloaded server rejects first.
@@ -86,42 +49,6 @@ func TestThrottledLinesThatCommute(t *testing.T) {
 		if refused.Load() < 30 || strings.Count(alone.out, "Created ") != 800 {
 			t.Errorf("%d refused: %s", refused.Load(), alone)
 		}
-	}
-}
-
-// zksh does not repeat a rejected line if a later line on the same znode was already executed:
-// the rejected line fails, and the other lines keep their order.
-func TestThrottledInTheMiddleOfAWindow(t *testing.T) {
-	t.Parallel()
-	var seen atomic.Int32
-	box := zktest.Sandbox(t, sandbox.Options{Throttle: func(op int32) bool {
-		n := seen.Load()
-		if op == jute.OpSetData {
-			n = seen.Add(1)
-		}
-		return op == jute.OpSetData && n%2 == 1 && n < 8
-	}})
-	var got scriptResult
-	path := ""
-	for try := 0; try < 20 && got.err == ""; try++ { // a slow shell may have only one line in flight
-		seen.Store(0)
-		path = fmt.Sprintf("/x%d", try)
-		script := "create " + path + "\n"
-		for i := range 30 {
-			script += fmt.Sprintf("set %s %d\n", path, i+1)
-		}
-		got = runScript(t, box.Addr(), script, shell.Config{Window: 64})
-	}
-	if got.status != 1 || strings.Count(got.err, "\n") != strings.Count(got.err, "Op throttled due to high load for "+path+" (zksh did not send the line again, because the later line ") {
-		t.Fatal(got)
-	}
-	client := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: 30 * time.Second})
-	node, err := zkconn.Do(t.Context(), client, zkconn.GetData(path))
-	if want := int32(30 - strings.Count(got.err, "\n")); err != nil || string(node.Data) != "30" || node.Stat.Version != want {
-		t.Errorf("%s at version %d, want 30 at %d; %v\n%s", node.Data, node.Stat.Version, want, err, got)
-	}
-	if got.err == "" {
-		t.Error("nothing was refused behind another line")
 	}
 }
 

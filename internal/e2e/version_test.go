@@ -58,21 +58,6 @@ func TestNothingIsLostAfterUnknownRequest(t *testing.T) {
 	}
 }
 
-// If the server requires authentication, each line is known to be rejected until the credentials
-// are added.
-func TestEnforcedAuthentication(t *testing.T) {
-	t.Parallel()
-	box := zktest.Sandbox(t, sandbox.Options{EnforceAuth: true})
-	const refused = "KeeperErrorCode = Session closed because client failed to authenticate"
-	for _, window := range []int{1, 64} {
-		got := runScript(t, box.Addr(), "ls /\ncreate /x 1\nget /x\naddauth digest u:p\ncreate /x 2\nget /x\ndelete /x\n", shell.Config{Window: window})
-		want := scriptResult{"Created /x\n2\n", "script:1: ls: " + refused + " for /\nscript:2: create: " + refused + " for /x\nscript:3: get: " + refused + " for /x\n", 1}
-		if got != want {
-			t.Errorf("window %d: %s", window, cmp.Diff(want.String(), got.String()))
-		}
-	}
-}
-
 // unreadable is an ACL that grants all permissions to the creator only.
 const unreadable = "auth::cdrwa"
 
