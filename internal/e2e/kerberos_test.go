@@ -64,9 +64,7 @@ func TestKerberos(t *testing.T) {
 	eachDoc(t, "console kerberos", r.document)
 	t.Run("lock", func(t *testing.T) { r.lockAcrossTickets(t) })
 	t.Run("ticket", func(t *testing.T) { r.ticketEndsSoon(t) })
-	t.Run("hostile KDCs", func(t *testing.T) { r.hostileKDCs(t) })
 	t.Run("silent KDC", func(t *testing.T) { r.silentKDC(t) })
-	t.Run("hostile servers", func(t *testing.T) { r.hostileServers(t) })
 	t.Run("renewed ticket", func(t *testing.T) { r.renewedTicket(t) })
 	t.Run("completion", func(t *testing.T) { r.completion(t) })
 	t.Run("clock", func(t *testing.T) { r.wrongClock(t) })
@@ -83,8 +81,6 @@ func (r *realm) logins(t *testing.T) {
 	properties := filepath.Join(r.dir, "kerberos.properties")
 	zktest.Must(t, os.WriteFile(properties, []byte("zookeeper.server.principal=zookeeper/localhost@"+zktest.Realm+"\nzookeeper.fips-mode=true\njava.security.krb5.conf="+r.kdc.Conf+
 		"\njava.security.auth.login.config="+r.keytab(t, "alice")+"\n"), 0o600))
-	udp := filepath.Join(r.dir, "udp.conf")
-	zktest.Must(t, os.WriteFile(udp, []byte("[libdefaults]\ndefault_realm = EXAMPLE.COM\n[realms]\nEXAMPLE.COM = { kdc = "+r.kdc.Addr+" }\n"), 0o600))
 	for name, c := range map[string]struct {
 		user string
 		env  []string
@@ -100,7 +96,6 @@ func (r *realm) logins(t *testing.T) {
 		"no cache, but keytab": {"alice", nil, []string{"--jaas", r.jaas(t, `useTicketCache=true ticketCache="DIR/none" useKeyTab=true keyTab="DIR/alice.keytab" principal="alice@`+zktest.Realm+`"`)}},
 		"environment property": {"alice", []string{"KEYS=" + r.kdc.Dir}, []string{"--jaas", r.jaas(t, `useKeyTab=true keyTab="${KEYS}${/}alice.keytab" principal="alice"`)}},
 		"properties":           {"alice", []string{"KRB5_CONFIG=/nowhere"}, []string{"--client-configuration", properties}},
-		"UDP":                  {"alice", []string{"KRB5_CONFIG=" + udp}, []string{"--jaas", r.keytab(t, "alice")}},
 		"second KDC":           {"alice", []string{"KRB5_CONFIG=" + r.kdc.Config("127.0.0.1:1", r.kdc.Addr)}, []string{"--jaas", r.keytab(t, "alice")}},
 		"no KDC":               {"alice", []string{"KRB5_CONFIG=" + r.kdc.Config("127.0.0.1:1"), "KRB5CCNAME=" + withService}, []string{"--kerberos"}},
 	} {

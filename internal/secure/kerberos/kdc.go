@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
 	"github.com/jcmturner/gokrb5/v8/messages"
 
 	"github.com/zksh/zksh/internal/peer"
@@ -22,7 +21,6 @@ import (
 // Limits of an exchange with one KDC.
 const (
 	kdcLimit  = 3 * time.Second // for the complete exchange
-	udpLimit  = time.Second     // for an answer over UDP, after which zksh tries TCP
 	maxAnswer = 1 << 20         // size of an answer, in bytes
 )
 
@@ -39,31 +37,31 @@ func (l *Login) ask(ctx context.Context, realm string, request []byte) ([]byte, 
 		return nil, err
 	}
 	// Begin with the KDC that answered last.
-	slices.SortStableFunc(kdcs, func(a, b kdc) int {
+	slices.SortStableFunc(kdcs, func(a, b string) int {
 		switch l.answered {
-		case a.addr:
+		case a:
 			return -1
-		case b.addr:
+		case b:
 			return 1
 		}
 		return 0
 	})
 	var failures []string
-	for i, k := range kdcs {
+	for i, addr := range kdcs {
 		limit := kdcLimit
 		if end, ok := ctx.Deadline(); ok { // leave time for the other KDCs
 			limit = min(limit, time.Until(end)/time.Duration(len(kdcs)-i))
 		}
-		answer, err := k.exchange(ctx, limit, request)
+		answer, err := exchange(ctx, addr, limit, request)
 		if ctx.Err() != nil && err != nil && len(failures) == 0 {
-			return nil, &unreachable{fmt.Sprintf("the KDC %s of the realm %s did not answer in time", k.addr,
+			return nil, &unreachable{fmt.Sprintf("the KDC %s of the realm %s did not answer in time", addr,
 				peer.Printable(realm))}
 		}
 		if err != nil {
-			failures = append(failures, fmt.Sprintf("%s: %s", k.addr, plainly(err)))
+			failures = append(failures, fmt.Sprintf("%s: %s", addr, plainly(err)))
 			continue
 		}
-		l.answered = k.addr
+		l.answered = addr
 		var refused messages.KRBError
 		if refused.Unmarshal(answer) == nil {
 			return nil, refused
@@ -74,46 +72,17 @@ func (l *Login) ask(ctx context.Context, realm string, request []byte) ([]byte, 
 		strings.Join(failures, "; "))}
 }
 
-// exchange sends a request to the KDC, and returns its answer. It tries UDP first, and TCP if
-// there is no answer, or if the answer is too large for UDP.
-func (k kdc) exchange(ctx context.Context, limit time.Duration, request []byte) ([]byte, error) {
+// exchange sends a request to the KDC at addr, and returns its answer. It uses only TCP, which every
+// KDC supports (RFC 4120, 7.2.2), and which has no limit for the size of tickets.
+func exchange(ctx context.Context, addr string, limit time.Duration, request []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if !k.tcp && len(request) < maxDatagram {
-		answer, err := k.overUDP(ctx, min(udpLimit, limit/2), request)
-		var refused messages.KRBError
-		if err == nil && (refused.Unmarshal(answer) != nil || refused.ErrorCode != errorcode.KRB_ERR_RESPONSE_TOO_BIG) {
-			return answer, nil
-		}
-	}
-	return k.overTCP(ctx, request)
-}
-
-// maxDatagram is the size of the largest request that is sent over UDP. MIT's default is the same.
-const maxDatagram = 1465
-
-func (k kdc) overUDP(ctx context.Context, limit time.Duration, request []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	c, err := dial(ctx, "udp", k.addr)
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	defer c.close()
-	if _, err := c.Write(request); err != nil {
-		return nil, err
-	}
-	answer := make([]byte, 1<<16)
-	n, err := c.Read(answer)
-	return answer[:n], err
-}
-
-func (k kdc) overTCP(ctx context.Context, request []byte) ([]byte, error) {
-	c, err := dial(ctx, "tcp", k.addr)
-	if err != nil {
-		return nil, err
-	}
-	defer c.close()
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
 	if _, err := c.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(request))), request...)); err != nil {
 		return nil, err
 	}
@@ -131,30 +100,6 @@ func (k kdc) overTCP(ctx context.Context, request []byte) ([]byte, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return answer, err
-}
-
-// A conn is a connection that closes when its context ends.
-type conn struct {
-	net.Conn
-	unbind func() bool
-}
-
-func dial(ctx context.Context, network, addr string) (*conn, error) {
-	c, err := new(net.Dialer).DialContext(ctx, network, addr)
-	if err != nil {
-		return nil, err
-	}
-	if end, ok := ctx.Deadline(); ok {
-		if err := c.SetDeadline(end); err != nil {
-			return nil, errors.Join(err, c.Close())
-		}
-	}
-	return &conn{c, context.AfterFunc(ctx, func() { c.Close() })}, nil
-}
-
-func (c *conn) close() {
-	c.unbind()
-	c.Close()
 }
 
 // plainly returns the cause in a network error, without the addresses.

@@ -31,7 +31,6 @@ type krb5Conf struct {
 	path   string
 	realm  string              // default_realm
 	keytab string              // default_keytab_name
-	tcp    bool                // whether udp_preference_limit forbids UDP
 	dns    bool                // dns_lookup_kdc
 	weak   bool                // allow_weak_crypto
 	types  string              // permitted_enctypes
@@ -151,9 +150,6 @@ func (c *krb5Conf) set(where []string, name, value string) {
 			c.realm = cmp.Or(c.realm, value)
 		case "default_keytab_name":
 			c.keytab = cmp.Or(c.keytab, value)
-		case "udp_preference_limit":
-			limit, err := strconv.Atoi(value)
-			c.tcp = err == nil && limit <= 1
 		case "dns_lookup_kdc":
 			c.dns = yes
 		case "allow_weak_crypto":
@@ -198,25 +194,18 @@ func (c *krb5Conf) library() *config.Config {
 	return l
 }
 
-// A kdc is the address of a KDC.
-type kdc struct {
-	addr string // host:port
-	tcp  bool   // whether it is to be reached only with TCP
-}
-
 // kdcPort is the port of KDCs, unless krb5.conf or DNS name another.
 const kdcPort = "88"
 
-// kdcsOf returns the KDCs of a realm: those in krb5.conf, or else those that DNS names.
-func (c *krb5Conf) kdcsOf(ctx context.Context, realm string) ([]kdc, error) {
-	var list []kdc
+// kdcsOf returns the addresses of the KDCs of a realm, as host:port: those in krb5.conf, or else those
+// that DNS names.
+func (c *krb5Conf) kdcsOf(ctx context.Context, realm string) (list []string, err error) {
 	for _, name := range c.kdcs[realm] {
-		name, tcp := strings.CutPrefix(name, "tcp/")
-		name = strings.TrimPrefix(name, "udp/")
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "tcp/"), "udp/")
 		if host, _, err := net.SplitHostPort(name); err != nil || host == "" {
 			name = net.JoinHostPort(strings.Trim(name, "[]"), kdcPort)
 		}
-		list = append(list, kdc{name, tcp || c.tcp})
+		list = append(list, name)
 	}
 	if len(list) > 0 {
 		return list, nil
@@ -224,8 +213,7 @@ func (c *krb5Conf) kdcsOf(ctx context.Context, realm string) ([]kdc, error) {
 	if c.dns {
 		_, records, err := net.DefaultResolver.LookupSRV(ctx, "kerberos", "tcp", realm)
 		for _, r := range records {
-			list = append(list, kdc{net.JoinHostPort(strings.TrimSuffix(r.Target, "."),
-				strconv.Itoa(int(r.Port))), true})
+			list = append(list, net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port))))
 		}
 		if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsTimeout {
 			return nil, &unreachable{fmt.Sprintf("no KDC of the realm %s is known: the DNS server did not answer in "+
