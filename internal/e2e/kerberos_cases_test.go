@@ -3,97 +3,17 @@
 package e2e
 
 import (
-	"bytes"
-	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
-
-// peakMemory matches the largest memory of a process so far, in KiB, in /proc/PID/status.
-var peakMemory = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
-
-// watchMemory reads the largest memory of a process again and again until peak is called, which
-// returns it in bytes. The system's own figure at the end of a process includes the memory of the
-// parent that started it.
-func watchMemory(pid int) (peak func() int) {
-	stop, result := make(chan struct{}), make(chan int)
-	go func() { // ends when peak is called
-		kib := 0
-		for {
-			if text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid)); err == nil {
-				if m := peakMemory.FindSubmatch(text); m != nil {
-					kib, _ = strconv.Atoi(string(m[1])) // the pattern matches digits only
-				}
-			}
-			select {
-			case <-stop:
-				result <- kib << 10
-				return
-			case <-time.After(2 * time.Millisecond):
-			}
-		}
-	}()
-	return func() int { close(stop); return <-result }
-}
-
-// failsSafely runs whoami with a hostile KDC or server. It must fail within the timeout, with an error
-// that contains want, and with less than 50 MiB of memory.
-func (r *realm) failsSafely(t *testing.T, name, server, conf, want string) {
-	t.Helper()
-	const maxMemory = 50 << 20
-	cmd := exec.CommandContext(zktest.Within(t), "zksh", "--server", server, "--timeout", "2000", "--jaas", r.keytab(t, "alice"), "whoami")
-	cmd.Env = []string{"KRB5_CONFIG=" + conf}
-	var out bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &out
-	start := time.Now()
-	zktest.Must(t, cmd.Start())
-	peak := watchMemory(cmd.Process.Pid)
-	err := cmd.Wait()
-	memory := peak()
-	if err == nil || !strings.Contains(out.String(), want) || strings.Contains(out.String(), "panic") || strings.Contains(out.String(), "sasl: alice") {
-		t.Errorf("%s: %v, %s", name, err, out.String())
-	}
-	if memory > maxMemory || time.Since(start) > 10*time.Second {
-		t.Errorf("%s: %d bytes, %s", name, memory, time.Since(start))
-	}
-}
-
-// endless writes until the client closes the connection.
-func endless(c net.Conn) {
-	for junk := make([]byte, 1<<20); ; {
-		if _, err := c.Write(junk); err != nil {
-			return
-		}
-	}
-}
-
-// Whatever a KDC answers, the program fails safely, with an error that names the KDC.
-func (r *realm) hostileKDCs(t *testing.T) {
-	for name, answer := range map[string]func(c net.Conn){
-		"HTTP":   func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") },
-		"cut":    func(c net.Conn) { c.Write([]byte{0, 0, 1, 0, 0x6b, 0x82}) },
-		"silent": func(c net.Conn) { io.Copy(io.Discard, c) },
-		"endless": func(c net.Conn) {
-			c.Write([]byte{0x7f, 0xff, 0xff, 0xff})
-			endless(c)
-		},
-	} {
-		addr := zktest.Answering(t, answer)
-		r.failsSafely(t, name, r.server.Addr(), r.kdc.Config(addr), addr)
-	}
-}
 
 // With a silent KDC, zksh gives up after one pass over the servers, which has two attempts for each
 // server.
@@ -108,76 +28,6 @@ func (r *realm) silentKDC(t *testing.T) {
 	out, err := cmd.CombinedOutput()
 	if n := attempts.Load(); err == nil || !strings.Contains(string(out), addr) || n > 2 {
 		t.Errorf("%d attempts, %v, %s", n, err, out)
-	}
-}
-
-// hostileServer starts a server that passes the connect reply of the real server on to the client.
-// It then calls answer with the frame in which the real server answers the first token.
-func (r *realm) hostileServer(t *testing.T, answer func(c, server net.Conn, token []byte)) string {
-	frame := func(c net.Conn) []byte {
-		f := make([]byte, 4)
-		if _, err := io.ReadFull(c, f); err != nil {
-			return nil // the client has closed the connection
-		}
-		f = append(f, make([]byte, binary.BigEndian.Uint32(f))...)
-		if _, err := io.ReadFull(c, f[4:]); err != nil {
-			return nil
-		}
-		return f
-	}
-	return zktest.Peer(t, func(c net.Conn) {
-		server, err := net.Dial("tcp", r.server.Addr())
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer server.Close()
-		go func() { // ends when the client closes the connection
-			io.Copy(server, c)
-			server.Close()
-		}()
-		c.Write(frame(server))
-		answer(c, server, frame(server))
-	})
-}
-
-// Whatever a server answers during the login, the program fails safely.
-func (r *realm) hostileServers(t *testing.T) {
-	var recorded atomic.Pointer[[]byte] // answer to the first token of the first connection
-	replay := r.hostileServer(t, func(c, server net.Conn, token []byte) {
-		if earlier := recorded.Load(); earlier != nil {
-			c.Write(*earlier)
-			io.Copy(io.Discard, server)
-			return
-		}
-		recorded.Store(&token)
-		c.Write(token)
-		io.Copy(c, server)
-	})
-	args := []string{"--server", replay, "--jaas", r.keytab(t, "alice"), "whoami"}
-	if got := r.run(t, "", nil, args...); got.status != 0 || !strings.Contains(got.out, "sasl: alice") {
-		t.Errorf("before the replay: %+v", got)
-	}
-	const unproved = "the server has not proved its identity"
-	r.failsSafely(t, "replay", replay, r.kdc.Conf, unproved)
-	for name, c := range map[string]struct {
-		answer func(c, server net.Conn, token []byte)
-		want   string
-	}{
-		"damaged": {func(c, server net.Conn, token []byte) {
-			token[len(token)-1] ^= 1
-			c.Write(token)
-			io.Copy(io.Discard, server)
-		}, unproved},
-		"cut":    {func(c, _ net.Conn, token []byte) { c.Write(token[:len(token)-1]) }, "during SASL authentication"},
-		"silent": {func(_, server net.Conn, _ []byte) { io.Copy(io.Discard, server) }, "in time"},
-		"HTTP":   {func(c, _ net.Conn, _ []byte) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") }, "HTTP"},
-		"endless": {func(c, _ net.Conn, _ []byte) {
-			c.Write([]byte{0x0f, 0xff, 0xff, 0xff})
-			endless(c)
-		}, ""},
-	} {
-		r.failsSafely(t, name, r.hostileServer(t, c.answer), r.kdc.Conf, c.want)
 	}
 }
 

@@ -125,22 +125,6 @@ func TestLockdemoEnds(t *testing.T) {
 	}
 }
 
-// Without arguments, lockdemo runs all schemes and prints a summary as its last line.
-func TestLockdemoPipe(t *testing.T) {
-	t.Parallel()
-	out := zksh(t, "-server", zktest.Sandbox(t, sandbox.Options{}).Addr(), "-o", "json", "lockdemo", "-n", "5")
-	lines := strings.Split(strings.TrimSpace(out), "\n")
-	if last := lines[len(lines)-1]; strings.Count(last, `"exclusion":true,"agree":true}`) != 10 || !strings.HasPrefix(last, `{"summary":[{"scheme":"`) {
-		t.Errorf("%s", last)
-	}
-	object := regexp.MustCompile(`^\{"event":"[a-z ]+","scheme":"[a-z-]+","n":5,"contender":\d,"ms":[0-9.]+\}$`)
-	for _, line := range lines[:len(lines)-1] {
-		if !object.MatchString(line) {
-			t.Fatal(line)
-		}
-	}
-}
-
 // As a single command on a terminal, lockdemo asks before it uses a real server.
 func TestLockdemoAsks(t *testing.T) {
 	t.Parallel()

@@ -11,7 +11,7 @@ import (
 // at the address target. It returns the address of the proxy, which ends with the test tb.
 func Front(tb testing.TB, target string, cfg *tls.Config) (addr string) {
 	tb.Helper()
-	return Peer(tb, func(raw net.Conn) {
+	return peer(tb, func(raw net.Conn) {
 		client := tls.Server(raw, cfg)
 		if client.Handshake() != nil { // the handshake has already sent a TLS alert to the client
 			return

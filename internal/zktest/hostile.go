@@ -35,9 +35,9 @@ func HTTP(tb testing.TB) string {
 	})
 }
 
-// Peer starts a server that calls handle for each connection, and then closes the connection. It
+// peer starts a server that calls handle for each connection, and then closes the connection. It
 // returns the address.
-func Peer(tb testing.TB, handle func(c net.Conn)) string {
+func peer(tb testing.TB, handle func(c net.Conn)) string {
 	tb.Helper()
 	return serve(tb, func(c net.Conn) {
 		handle(c)
@@ -45,10 +45,10 @@ func Peer(tb testing.TB, handle func(c net.Conn)) string {
 	})
 }
 
-// Answering is like Peer, but calls answer only once a connection has received something.
+// Answering is like peer, but calls answer only once a connection has received something.
 func Answering(tb testing.TB, answer func(c net.Conn)) string {
 	tb.Helper()
-	return Peer(tb, func(c net.Conn) {
+	return peer(tb, func(c net.Conn) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
 			answer(c)
 		}

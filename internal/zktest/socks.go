@@ -27,7 +27,7 @@ type SOCKS struct {
 func NewSOCKS(tb testing.TB, names map[string]string, user, password string) *SOCKS {
 	tb.Helper()
 	p := &SOCKS{user: user, password: password, names: names}
-	p.addr = Peer(tb, func(c net.Conn) {
+	p.addr = peer(tb, func(c net.Conn) {
 		if err := p.serve(c); err != nil {
 			tb.Logf("zktest: SOCKS: %v", err)
 		}
