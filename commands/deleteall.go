@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
@@ -73,20 +74,17 @@ func listDeletions(ctx context.Context, env *Env, name, path string) error {
 	if err := checkDeletable(env, name, path); err != nil {
 		return err
 	}
-	s, err := surveyOf(ctx, env, path, false, zktree.Options{Stat: true})
+	s, err := surveyOf(ctx, env, path, zktree.Options{Stat: true})
 	if err != nil {
 		return err
 	}
 	found, eph := 0, 0
-	err = s.print(pathStream(path, s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
-		if st.Kind != zktree.Enter {
-			return true
-		}
+	err = s.print(pathStream(path, s.items("listed", func(z *dump.Znode, _ error, yield func(render.Item) bool) bool {
 		found++
-		if st.Stat != nil && st.Stat.EphemeralOwner != 0 {
+		if z.Kind == dump.Ephemeral {
 			eph++
 		}
-		return yield(pathItem{path: st.Path()})
+		return yield(pathItem{path: z.Path})
 	})))
 	if err != nil { // the list is incomplete, so its length says nothing
 		return err

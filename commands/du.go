@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -33,15 +34,16 @@ var duCommand = &Command{
 			case fs.Changed("top") && fs.Changed("depth"):
 				return Misuse("use only one of -L and -top")
 			}
-			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: true})
+			s, err := surveyOf(ctx, env, args[0], zktree.Options{Stat: true})
 			if err != nil {
 				return err
 			}
-			u := &usageCounter{depth: int(*depth), top: largest{most: int(*top)}}
+			s.znodes = zktree.ChildrenFirst(s.znodes)
+			u := &usageCounter{depthOf: s.depth, depth: int(*depth), top: largest{most: int(*top)}}
 			v := &render.Stream{
 				Open: render.Facts{"path", args[0]}, List: "subtrees",
 				Columns: []render.Column{{Header: "bytes", Width: 12, Right: true}, {Header: "znodes", Width: 9, Right: true}, {Header: "path"}},
-				Items:   s.items("counted", u.step),
+				Items:   s.items("counted", u.add),
 			}
 			if *top > 0 {
 				v.Items = u.top.items(v.Items)
@@ -57,43 +59,35 @@ type subtreeSize struct {
 	Znodes int
 }
 
-// usageCounter computes the sizes of all subtrees during a walk.
+// usageCounter computes the sizes of all subtrees during a walk that visits children first.
 type usageCounter struct {
-	depth     int           // deepest level of subtrees to print
-	top       largest       // collects the largest subtrees, if du prints only those
-	ancestors []subtreeSize // sizes counted so far, one for each znode on the current path
+	depthOf func(*dump.Znode) int
+	depth   int           // deepest level of subtrees to print
+	top     largest       // collects the largest subtrees, if du prints only those
+	sums    []subtreeSize // sizes of the subtrees at each level whose parent has not been visited yet
 }
 
-// step handles one step of the walk. When the step completes a subtree that du prints, step yields
-// that subtree.
-func (u *usageCounter) step(st *zktree.Step, yield func(render.Item) bool) bool {
-	if st.Kind == zktree.Enter {
-		u.ancestors = append(u.ancestors, subtreeSize{int64(dataLength(st)), 1})
-		if len(st.Names) > 0 {
-			return true
-		}
+// add adds a znode, all of whose descendants were added. If du prints the znode's subtree, add yields it.
+func (u *usageCounter) add(z *dump.Znode, _ error, yield func(render.Item) bool) bool {
+	depth := u.depthOf(z)
+	for len(u.sums) <= depth+1 {
+		u.sums = append(u.sums, subtreeSize{})
 	}
-	last := len(u.ancestors) - 1
-	whole := u.ancestors[last]
-	if u.ancestors = u.ancestors[:last]; last > 0 {
-		u.ancestors[last-1].Bytes += whole.Bytes
-		u.ancestors[last-1].Znodes += whole.Znodes
+	whole := u.sums[depth+1]
+	u.sums[depth+1] = subtreeSize{}
+	whole.Znodes++
+	if z.Stat != nil {
+		whole.Bytes += int64(z.Stat.DataLength)
 	}
+	u.sums[depth].Bytes += whole.Bytes
+	u.sums[depth].Znodes += whole.Znodes
 	switch {
 	case u.top.most > 0:
-		u.top.add(whole, st)
-	case st.Depth <= u.depth:
-		return yield(&duItem{st.Path(), whole})
+		u.top.add(whole, z.Path)
+	case depth <= u.depth:
+		return yield(&duItem{z.Path, whole})
 	}
 	return true
-}
-
-// dataLength returns the size of a znode's data in bytes, or 0 if its stat is unknown.
-func dataLength(st *zktree.Step) int32 {
-	if st.Stat == nil {
-		return 0
-	}
-	return st.Stat.DataLength
 }
 
 var _ render.Item = (*duItem)(nil)
@@ -118,11 +112,11 @@ type largest struct {
 	candidates []*duItem // largest subtrees so far, and smaller ones until the next trim; at most 2*most+100
 }
 
-func (b *largest) add(s subtreeSize, st *zktree.Step) {
+func (b *largest) add(s subtreeSize, path string) {
 	if len(b.candidates) == 2*b.most+100 {
 		b.trim()
 	}
-	b.candidates = append(b.candidates, &duItem{st.Path(), s})
+	b.candidates = append(b.candidates, &duItem{path, s})
 }
 
 // trim sorts the candidates, largest first, and discards all but the first b.most.

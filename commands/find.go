@@ -7,12 +7,15 @@ import (
 	"iter"
 	"path"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
@@ -116,16 +119,17 @@ func (f *finder) needsStat() bool {
 
 // run prints the matching znodes. If command is not empty, run executes it for each znode instead.
 func (f *finder) run(ctx context.Context, env *Env, root string, command []string) error {
-	s, err := surveyOf(ctx, env, root, false, zktree.Options{Stat: f.needsStat()})
+	o := zktree.Options{Stat: f.needsStat(), Data: f.data != nil, ACL: f.acl != nil, Select: f.mayMatch}
+	s, err := surveyOf(ctx, env, root, o)
 	if err != nil {
 		return err
 	}
-	hits := &matcher{ctx: ctx, finder: f, survey: s}
+	hits := f.matches(s)
 	if len(command) == 0 {
-		return s.print(pathStream(root, hits.items()))
+		return s.print(pathStream(root, hits))
 	}
 	failed := zktree.Refusals{}
-	for item := range hits.items() {
+	for item := range hits {
 		if item == nil {
 			continue
 		}
@@ -165,15 +169,12 @@ func stopsFind(err error) bool {
 }
 
 // mayMatch reports whether a znode meets all conditions that depend neither on data nor on ACLs.
-func (f *finder) mayMatch(st *zktree.Step, root string) bool {
-	name := st.Name
-	if st.Depth == 0 {
-		name = path.Base(root)
-	}
-	return f.name.matches(name) &&
-		(f.children.sign == 0 || st.Err == nil && f.children.holds(int64(len(st.Names)))) &&
-		(!f.needsStat() || st.Stat != nil && f.statMatches((*render.Stat)(st.Stat))) &&
-		(f.path == "" || f.path.matches(st.Path()))
+// refusal is the reason why the znode is unreadable, or nil.
+func (f *finder) mayMatch(z *dump.Znode, refusal error) bool {
+	return f.name.matches(path.Base(z.Path)) &&
+		(f.children.sign == 0 || refusal == nil && f.children.holds(int64(len(z.Children)))) &&
+		(!f.needsStat() || z.Stat != nil && f.statMatches((*render.Stat)(z.Stat))) &&
+		(f.path == "" || f.path.matches(z.Path))
 }
 
 // statMatches reports whether a znode's stat meets the conditions on it.
@@ -184,134 +185,16 @@ func (f *finder) statMatches(st *render.Stat) bool {
 		st.Mtime >= f.minMtime && (f.afterMzxid == 0 || st.Mzxid > f.afterMzxid)
 }
 
-// matcher finds the matching znodes in the order of the walk. If a condition depends on data or
-// ACLs, matcher collects the znodes that meet all other conditions. It then requests their data and
-// ACLs in batches.
-type matcher struct {
-	ctx      context.Context
-	finder   *finder
-	survey   *survey
-	next     batch   // batch that is still being filled
-	inFlight []batch // batches that have been requested, oldest first
+// contentMatches reports whether a znode meets the conditions that depend on data and ACLs.
+func (f *finder) contentMatches(z *dump.Znode, refusal error) bool {
+	entryMatches := func(a zk.ACL) bool { return f.acl.MatchString(formatEntry(a)) }
+	return (f.data == nil || refusal == nil && f.data.Match(z.Data)) &&
+		(f.acl == nil || slices.ContainsFunc(z.ACL, entryMatches))
 }
 
-// batch is a group of znodes whose data and ACLs are requested together.
-type batch struct {
-	paths      []string
-	unreadable []bool        // whether the znode at each path has been reported as unreadable
-	bytes      int           // total size of the znodes' data
-	data       zktree.Answer // nil if no condition depends on the data
-	acl        zktree.Answer // nil if no condition depends on the ACL
-}
-
-// Limits of a batch of znodes. To limit memory, at most two batches exist at a time.
-const (
-	batchZnodes = 64
-	batchBytes  = 4 << 20 // exceeded only by a batch of one znode
-)
-
-// items returns a sequence of the matching znodes.
-func (m *matcher) items() iter.Seq[render.Item] {
-	return func(yield func(render.Item) bool) {
-		deep := m.finder.data != nil || m.finder.acl != nil
-		for item := range m.survey.items("examined", func(st *zktree.Step, yield func(render.Item) bool) bool {
-			if st.Kind != zktree.Enter || !m.finder.mayMatch(st, m.survey.unread.Root) {
-				return true
-			}
-			if !deep {
-				return yield(pathItem{path: st.Path()})
-			}
-			return m.add(st, yield)
-		}) {
-			if item == nil && !m.request(yield) || !yield(item) {
-				return
-			}
-		}
-		if m.request(yield) {
-			for len(m.inFlight) > 0 && m.survey.err == nil && m.receive(yield) {
-			}
-		}
-	}
-}
-
-// add adds a znode to the next batch. If the batch is full, add first requests its data and ACLs.
-func (m *matcher) add(st *zktree.Step, yield func(render.Item) bool) bool {
-	if m.finder.data != nil && st.Err != nil { // the znode has already been reported as unreadable
-		return true
-	}
-	size := 0
-	if st.Stat != nil {
-		size = int(st.Stat.DataLength)
-	}
-	if full := len(m.next.paths) == batchZnodes || m.next.bytes+size > batchBytes; full && !m.request(yield) {
-		return false
-	}
-	m.next.paths = append(m.next.paths, st.Path())
-	m.next.unreadable = append(m.next.unreadable, st.Err != nil)
-	m.next.bytes += size
-	return true
-}
-
-// request requests the data and ACLs of the next batch. If two batches are then in flight, it
-// receives the older one. request reports whether the search should continue.
-func (m *matcher) request(yield func(render.Item) bool) bool {
-	if len(m.next.paths) == 0 {
-		return true
-	}
-	if m.finder.data != nil {
-		m.next.data = m.survey.src.Ask(m.next.paths, zktree.Want{Data: true})
-	}
-	if m.finder.acl != nil {
-		m.next.acl = m.survey.src.Ask(m.next.paths, zktree.Want{ACL: true})
-	}
-	m.inFlight = append(m.inFlight, m.next)
-	m.next = batch{}
-	return len(m.inFlight) < 2 || m.receive(yield)
-}
-
-// receive waits for the replies to the oldest batch and yields the matching znodes of that batch.
-// It reports whether the search should continue.
-func (m *matcher) receive(yield func(render.Item) bool) bool {
-	old := m.inFlight[0]
-	m.inFlight = m.inFlight[1:]
-	hit := make([]bool, len(old.paths))
-	for i := range hit {
-		hit[i] = true
-	}
-	for _, part := range []struct {
-		answer zktree.Answer
-		holds  func(zktree.Entry) bool
-	}{{old.data, m.finder.dataMatches}, {old.acl, m.finder.aclMatches}} {
-		if part.answer == nil {
-			continue
-		}
-		entries, err := part.answer.Wait(m.ctx, nil)
-		if err != nil {
-			m.survey.err = err
-			return false
-		}
-		for i, e := range entries {
-			if hit[i] = hit[i] && e.Err == nil && part.holds(e); e.Err != nil && !errors.Is(e.Err, zkconn.NoNode) && !old.unreadable[i] {
-				m.survey.unread.Add(e.Err)
-				old.unreadable[i] = true
-			}
-		}
-	}
-	for i, is := range hit {
-		if is && !yield(pathItem{path: old.paths[i]}) {
-			return false
-		}
-	}
-	return true
-}
-
-func (f *finder) dataMatches(e zktree.Entry) bool { return f.data.Match(e.Data) }
-
-func (f *finder) aclMatches(e zktree.Entry) bool {
-	for _, a := range e.ACL {
-		if f.acl.MatchString(formatEntry(a)) {
-			return true
-		}
-	}
-	return false
+// matches returns the matching znodes of a walk, in its order.
+func (f *finder) matches(s *survey) iter.Seq[render.Item] {
+	return s.items("examined", func(z *dump.Znode, refusal error, yield func(render.Item) bool) bool {
+		return !f.mayMatch(z, refusal) || !f.contentMatches(z, refusal) || yield(pathItem{path: z.Path})
+	})
 }

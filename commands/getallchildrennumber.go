@@ -44,15 +44,13 @@ func countBelow(ctx context.Context, env *Env, path string) (int, error) {
 			return n, err
 		}
 	}
-	s, err := surveyOf(ctx, env, path, false, zktree.Options{Shut: true})
+	s, err := surveyOf(ctx, env, path, zktree.Options{Shut: true})
 	if err != nil {
 		return 0, err
 	}
 	n := -1 // do not count the root
-	for st := range s.steps("counted") {
-		if st.Kind == zktree.Enter {
-			n++
-		}
+	for range s.each("counted") {
+		n++
 	}
 	if s.err != nil {
 		return 0, s.err

@@ -137,19 +137,16 @@ func listTree(ctx context.Context, env *Env, path string, watch, decode bool) er
 			return err
 		}
 	}
-	s, err := surveyOf(ctx, env, path, watch, zktree.Options{})
+	s, err := surveyOf(ctx, env, path, zktree.Options{Watch: watch})
 	if err != nil {
 		return err
 	}
-	return s.print(pathStream(path, s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
-		if st.Depth == 0 && st.Kind == zktree.Enter && !yield(pathItem{path, decode}) {
+	return s.print(pathStream(path, s.items("listed", func(z *dump.Znode, _ error, yield func(render.Item) bool) bool {
+		if z.Path == path && !yield(pathItem{path, decode}) {
 			return false
 		}
-		if st.Kind == zktree.Leave || len(st.Names) == 0 {
-			return true
-		}
-		below := zkconn.Join(st.Path(), "")
-		for _, name := range st.Names {
+		below := zkconn.Join(z.Path, "")
+		for _, name := range z.Children {
 			if !yield(pathItem{below + name, decode}) {
 				return false
 			}
@@ -178,7 +175,7 @@ var ls2Command = &Command{
 // listLong prints the children of a znode, each with some fields of its stat. If decode is true, it
 // decodes URL-encoded names.
 func listLong(ctx context.Context, env *Env, path string, decode bool) error {
-	s, err := surveyOf(ctx, env, path, false, zktree.Options{Stat: true, Depth: 1})
+	s, err := surveyOf(ctx, env, path, zktree.Options{Stat: true, Depth: 1})
 	if err != nil {
 		return err
 	}
@@ -189,11 +186,11 @@ func listLong(ctx context.Context, env *Env, path string, decode bool) error {
 			{Header: "kind", Width: 10}, {Header: "version", Width: 7, Right: true}, {Header: "children", Width: 8, Right: true},
 			{Header: "bytes", Width: 7, Right: true}, {Header: "age", Width: 4, Right: true}, {Header: "owner", Width: 18, Spare: true}, {Header: "name"},
 		},
-		Items: s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
-			if st.Kind != zktree.Enter || st.Depth == 0 {
+		Items: s.items("listed", func(z *dump.Znode, _ error, yield func(render.Item) bool) bool {
+			if z.Path == path {
 				return true
 			}
-			return yield(&longItem{st.Name, dump.KindOf(st.Stat), (*render.Stat)(st.Stat), now, decode})
+			return yield(&longItem{nameOf(z.Path), z.Kind, (*render.Stat)(z.Stat), now, decode})
 		}),
 	})
 }

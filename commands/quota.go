@@ -213,22 +213,16 @@ func (n quotaNodes) clientPath(dir string) string {
 }
 
 func (n quotaNodes) checkNoneBelow(ctx context.Context) error {
-	src, err := zktree.OnServer(ctx, n.c, n.dir, false)
-	if err != nil {
-		return err
-	}
-	walk, err := zktree.Begin(ctx, src, n.dir, zktree.Options{})
+	all, err := zktree.Walk(ctx, n.c, n.dir, zktree.Options{})
 	if err != nil {
 		return ignore(err, zkconn.NoNode)
 	}
-	for st, err := range walk.Steps() {
-		switch {
-		case err != nil:
+	for z, err := range all {
+		if err != nil {
 			return err
-		case st.Err != nil:
-			return st.Err
-		case st.Kind == zktree.Enter && st.Depth > 0 && st.Name == limitsName:
-			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.clientPath(strings.TrimSuffix(st.Path(), "/"+limitsName)))
+		}
+		if dir, is := strings.CutSuffix(z.Path, "/"+limitsName); is && z.Path != n.dir {
+			return fmt.Errorf("%s has a child %s which has a quota", n.path, n.clientPath(dir))
 		}
 	}
 	return nil

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -12,63 +14,69 @@ import (
 // survey is a walk over a subtree that prints results while it is in progress.
 type survey struct {
 	env    *Env
-	src    zktree.Source
-	walk   *zktree.Walk
+	root   string
+	znodes dump.Znodes
 	update func(done, total int)
+	pause  func() bool        // called before the walk waits for the server; false ends the walk
 	unread zktree.UnreadError // znodes that could not be read
 	err    error              // error that ended the walk early, or nil
 }
 
-// surveyOf begins a walk and reads the root of the subtree. If watch is true, the walk sets a
-// child watch on each znode.
-func surveyOf(ctx context.Context, env *Env, path string, watch bool, o zktree.Options) (*survey, error) {
-	src, err := zktree.OnServer(ctx, env.Session.Client, path, watch)
-	if err != nil {
-		return nil, err
-	}
-	s := &survey{env: env, src: src, unread: zktree.UnreadError{Root: path}}
+// surveyOf begins a walk and reads the root of the subtree.
+func surveyOf(ctx context.Context, env *Env, path string, o zktree.Options) (s *survey, err error) {
+	s = &survey{env: env, root: path, unread: zktree.UnreadError{Root: path}}
 	o.Progress = func(done, total int) {
 		if s.update != nil {
 			s.update(done, total)
 		}
 	}
-	s.walk, err = zktree.Begin(ctx, src, path, o)
+	o.Pause = func() bool { return s.pause == nil || s.pause() }
+	s.znodes, err = zktree.Walk(ctx, env.Session.Client, path, o)
 	return s, err
 }
 
-// steps returns the steps of the walk, and records errors in s. verb is the verb in the progress
-// display, such as "counted".
-func (s *survey) steps(verb string) iter.Seq[*zktree.Step] {
-	return func(yield func(*zktree.Step) bool) {
+// each returns the znodes, each with the reason why it could not be read, or nil. It records errors in
+// s. verb is the verb in the progress display, such as "counted".
+func (s *survey) each(verb string) dump.Znodes {
+	return func(yield func(*dump.Znode, error) bool) {
 		update, end := s.env.Screen.Progress(verb)
 		s.update = update
 		defer end()
-		for st, err := range s.walk.Steps() {
-			if err != nil {
+		for z, err := range s.znodes {
+			if z == nil {
 				s.err = err
 				return
 			}
-			if st.Err != nil && st.Kind == zktree.Enter {
-				s.unread.Add(st.Err)
+			if err != nil {
+				s.unread.Add(err)
 			}
-			if !yield(st) {
+			if !yield(z, err) {
 				return
 			}
 		}
 	}
 }
 
-// items returns the items of all steps of the walk. itemsOf yields the items of a single step. If
-// itemsOf returns false, the sequence ends early.
-func (s *survey) items(verb string, itemsOf func(*zktree.Step, func(render.Item) bool) bool) iter.Seq[render.Item] {
+// items returns the items of all znodes. itemsOf yields the items of a single znode. If itemsOf returns
+// false, the sequence ends early.
+func (s *survey) items(
+	verb string, itemsOf func(z *dump.Znode, refusal error, yield func(render.Item) bool) bool,
+) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		for st := range s.steps(verb) {
-			if st.Kind == zktree.Pause && !yield(nil) || st.Kind != zktree.Pause && !itemsOf(st, yield) {
+		s.pause = func() bool { return yield(nil) }
+		for z, refusal := range s.each(verb) {
+			if !itemsOf(z, refusal, yield) {
 				return
 			}
 		}
 	}
 }
+
+// depth returns the number of levels between the root of the walk and a znode.
+func (s *survey) depth(z *dump.Znode) int { return dump.Depth(z.Path) - dump.Depth(s.root) }
+
+// nameOf returns the last name in a path, or an empty string for /.
+func nameOf(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
 // print prints a stream that consists of the walk's items.
 func (s *survey) print(v *render.Stream) error {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -25,7 +26,7 @@ var treeCommand = &Command{
 			if *depth < 0 {
 				return Misuse("-L: invalid depth %d: must be 0 (no limit) or more", *depth)
 			}
-			s, err := surveyOf(ctx, env, args[0], false, zktree.Options{Stat: *sizes, Depth: int(*depth)})
+			s, err := surveyOf(ctx, env, args[0], zktree.Options{Stat: *sizes, Depth: int(*depth)})
 			if err != nil {
 				return err
 			}
@@ -33,18 +34,23 @@ var treeCommand = &Command{
 			if *sizes {
 				v.Columns = append([]render.Column{{Header: "bytes", Width: 7, Right: true}}, v.Columns...)
 			}
-			var lines []bool // for each level down to the current znode, whether more siblings follow
-			v.Items = s.items("listed", func(st *zktree.Step, yield func(render.Item) bool) bool {
-				if st.Kind != zktree.Enter {
-					return true
+			var lines []bool   // for each level down to the current znode, whether more siblings follow
+			var lasts []string // for each level down to the current znode, the name of its last child
+			v.Items = s.items("listed", func(z *dump.Znode, _ error, yield func(render.Item) bool) bool {
+				depth := s.depth(z)
+				item := &treeItem{path: z.Path, depth: depth, name: args[0], sized: *sizes}
+				if depth > 0 {
+					name := nameOf(z.Path)
+					lines = append(lines[:depth-1], name != lasts[depth-1])
+					item.name = treeLines(lines) + render.OneLine(name)
 				}
-				item := &treeItem{path: st.Path(), depth: st.Depth, name: args[0], sized: *sizes}
-				if st.Depth > 0 {
-					lines = append(lines[:st.Depth-1], !st.Last)
-					item.name = treeLines(lines) + render.OneLine(st.Name)
+				last := ""
+				if n := len(z.Children); n > 0 {
+					last = z.Children[n-1]
 				}
-				if st.Stat != nil {
-					item.bytes = &st.Stat.DataLength
+				lasts = append(lasts[:depth], last)
+				if z.Stat != nil {
+					item.bytes = &z.Stat.DataLength
 				}
 				return yield(item)
 			})

@@ -224,19 +224,15 @@ func pipeline[T any](ctx context.Context, p *zkconn.Pipe, paths []string, ask fu
 
 // Tree implements queue.TreeEnsemble.
 func (e ensemble) Tree(ctx context.Context, root string, visit func(dir string, names []string) bool) error {
-	src, err := zktree.OnServer(ctx, e.s.Client, root, false)
+	all, err := zktree.Walk(ctx, e.s.Client, root, zktree.Options{Shut: true})
 	if err != nil {
 		return err
 	}
-	walk, err := zktree.Begin(ctx, src, root, zktree.Options{Shut: true})
-	if err != nil {
-		return err
-	}
-	for s, err := range walk.Steps() {
-		if err != nil {
+	for z, err := range all {
+		if z == nil {
 			return err
 		}
-		if s.Kind == zktree.Enter && !visit(s.Path(), s.Names) {
+		if !visit(z.Path, z.Children) {
 			return nil
 		}
 	}

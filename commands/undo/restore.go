@@ -201,14 +201,10 @@ const aclBatch = 64
 // aclVersion, or if it equals the ACL that the operation set. The write fails if the aclVersion has
 // changed since restoreACLs read it.
 func (u *undoing) restoreACLs(ctx context.Context) error {
-	src, err := zktree.OnServer(ctx, u.env.Session.Client, u.Path, false)
-	if err != nil {
-		return err
-	}
 	var edits []*zktree.Edit
 	var batch []*dump.Znode
 	look := func() error {
-		found, err := u.aclEdits(ctx, src, batch)
+		found, err := u.aclEdits(ctx, batch)
 		edits, batch = append(edits, found...), nil
 		return err
 	}
@@ -245,12 +241,23 @@ func (u *undoing) restoreACLs(ctx context.Context) error {
 
 // aclEdits returns the edits that restore the ACLs of a batch of znodes. If the session can no
 // longer read an ACL, the edit for that ACL fails if the ACL has changed since the operation.
-func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump.Znode) (edits []*zktree.Edit, err error) {
+func (u *undoing) aclEdits(ctx context.Context, batch []*dump.Znode) (edits []*zktree.Edit, err error) {
 	paths := make([]string, len(batch))
 	for i, z := range batch {
 		paths[i] = z.Path
 	}
-	entries, err := src.Ask(paths, zktree.Want{ACL: true}).Wait(ctx, nil)
+	type reading struct {
+		zkconn.Access
+		Err error
+	}
+	p, err := u.env.Session.Pipe(ctx, u.Path)
+	if err != nil {
+		return nil, err
+	}
+	var found []reading
+	err = zkconn.AddEach(p, paths, zkconn.GetACL).Each(ctx, func(a zkconn.Access, refusal error) {
+		found = append(found, reading{a, refusal})
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -258,7 +265,7 @@ func (u *undoing) aclEdits(ctx context.Context, src zktree.Source, batch []*dump
 		old := *z.Stat
 		old.Aversion++
 		e := &zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Old: &dump.Znode{Stat: &old}, New: z}
-		switch now := entries[i]; {
+		switch now := found[i]; {
 		case errors.Is(now.Err, zkconn.NoAuth):
 			edits = append(edits, e)
 		case errors.Is(now.Err, zkconn.NoNode):

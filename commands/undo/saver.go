@@ -292,7 +292,7 @@ func (op *saving) include(z *dump.Znode) bool {
 }
 
 // znodes yields the znodes that the operation affects, parents before their children. As in
-// zktree.Nodes, an unreadable znode is yielded together with an error.
+// dump.Znodes, an unreadable znode is yielded together with an error.
 func (op *saving) znodes(ctx context.Context) iter.Seq2[*dump.Znode, error] {
 	if !op.isSingle() {
 		return func(yield func(*dump.Znode, error) bool) {

@@ -9,6 +9,7 @@ package dump
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -18,14 +19,23 @@ import (
 	"github.com/zksh/zksh/internal/jute"
 )
 
-// A Znode contains everything that a file stores about a znode.
+// Znodes is a sequence of the znodes of a tree, in a file or on a server. A znode comes before its
+// descendants, and siblings are sorted by name; see InOrder.
+//
+// An unreadable znode comes together with the reason as an error, and without its descendants. Only its
+// path is certain to be set. Any other error comes last, with a nil znode.
+type Znodes = iter.Seq2[*Znode, error]
+
+// A Znode contains everything that a file or a server reveals about a znode.
 type Znode struct {
-	Path string // absolute path at the time of the export
+	Path string // absolute path on the server
 	Kind Kind
 	TTL  time.Duration // time to live, for the kind TTL
 	Data []byte        // nil for null data, which differs from empty data
 	ACL  []zk.ACL      // nil if unknown
 	Stat *zk.Stat      // nil if unknown
+
+	Children []string // sorted names of the children, for a znode on a server whose children were read
 }
 
 // A Kind is the kind of a znode, which determines when the server deletes it. Servers show to
@@ -144,6 +154,14 @@ func shorten(s string) string {
 		return s[:most] + "…"
 	}
 	return s
+}
+
+// Depth returns the number of levels between / and the znode at path.
+func Depth(path string) int {
+	if path == "/" {
+		return 0
+	}
+	return strings.Count(path, "/")
 }
 
 // Parent returns the path of a znode's parent, or an empty string for the root.

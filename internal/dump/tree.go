@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"sort"
 	"strings"
@@ -84,7 +83,7 @@ func (t *Tree) Znode(path string) (*Znode, error) {
 
 // Znodes yields the znodes of the subtree at root. Parents come before their children, and siblings
 // are sorted by name.
-func (t *Tree) Znodes(root string) iter.Seq2[*Znode, error] {
+func (t *Tree) Znodes(root string) Znodes {
 	return func(yield func(*Znode, error) bool) {
 		i, ok := t.find(root)
 		if !ok {

@@ -33,10 +33,10 @@ func TestBusyServer(t *testing.T) {
 		create(t, s, paths...)
 		slices.Sort(paths)
 		on.Store(true)
-		for name, w := range map[string]*Walk{
-			"multiRead": begin(t, s, "/t", false, Options{}),
-			"watches":   begin(t, s, "/t", true, Options{}),
-			"stats":     begin(t, s, "/t", false, Options{Stat: true}),
+		for name, w := range map[string]*walk{
+			"multiRead": walkOn(t, s, "/t", Options{}),
+			"watches":   walkOn(t, s, "/t", Options{Watch: true}),
+			"stats":     walkOn(t, s, "/t", Options{Stat: true}),
 		} {
 			got, unreadable := walkAll(t, w)
 			if slices.Sort(got); !slices.Equal(got, paths) || unreadable > 0 {
@@ -62,22 +62,22 @@ func TestWalkOfABusySource(t *testing.T) {
 		names[i] = fmt.Sprintf("n%04d", i)
 	}
 	for _, slow := range []bool{true, false} {
-		src := &fakeSource{slow: slow, children: func(p string) ([]string, error) {
+		src := &fakeTree{slow: slow, children: func(p string) ([]string, error) {
 			if p == "/r" {
 				return names, nil
 			}
 			return nil, nil
 		}}
-		w, err := Begin(t.Context(), src, "/r", Options{})
+		w, err := src.walk("/r", Options{})
 		zktest.Must(t, err)
-		smallest := src.Batch(Want{})
-		for s, err := range w.Steps() {
+		smallest := listBatch
+		for z, err := range w.znodes {
 			zktest.Must(t, err)
-			if s.Kind == Enter && s.Depth > 0 && s.Name < "n4000" {
+			if z.Path != "/r" && z.Path < "/r/n4000" {
 				smallest = min(smallest, src.last)
 			}
 		}
-		if slow && (w.window != 1 || smallest > src.Batch(Want{})/window) || !slow && w.window != window {
+		if slow && (w.window != 1 || smallest > listBatch/window) || !slow && w.window != window {
 			t.Errorf("slow %v: a window of %d, the smallest request of %d", slow, w.window, smallest)
 		}
 	}

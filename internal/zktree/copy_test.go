@@ -27,7 +27,7 @@ var rootTarget = Target{Path: "/", Name: "/"}
 // hardNames are names of znodes that are easily quoted wrongly.
 var hardNames = []string{"a b", `q"uote`, "it's", "100%2F", "北京", "back\\slash", "-r", "a", "a-", "a.b", "é", "#x", "$v"}
 
-// randomTree returns a random tree in the order of Nodes. Its znodes vary in data and ACL.
+// randomTree returns a random tree in the order of dump.Znodes. Its znodes vary in data and ACL.
 func randomTree(r *rand.Rand, root string, size int) []*dump.Znode {
 	acls := [][]zk.ACL{anyone, anyone, anyone, zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermAdmin), zk.DigestACL(zk.PermAll, "u", "p"),
 		append(zk.WorldACL(zk.PermRead|zk.PermWrite|zk.PermCreate|zk.PermAdmin), zk.ACL{Perms: 31, Scheme: "ip", ID: "10.0.0.0/8"})}
@@ -73,9 +73,7 @@ func writeAll(t *testing.T, s *zkconn.Session, policy Policy, all []*dump.Znode)
 // serverTree returns the subtree at root on the server.
 func serverTree(t *testing.T, s *zkconn.Session, root string) Tree {
 	t.Helper()
-	src, err := OnServer(t.Context(), s.Client, root, false)
-	zktest.Must(t, err)
-	return Tree{root, Nodes(t.Context(), src, root, nil)}
+	return ServerTree(t.Context(), s.Client, root, nil)
 }
 
 // memoryTree returns a Tree of the given znodes.

@@ -30,27 +30,20 @@ type subtreeJob struct {
 // depend on the states of the znodes.
 func (j *subtreeJob) leavesFirst(edit func(path string) *Edit) error {
 	j.result.Whole = false
-	src, err := OnServer(j.ctx, j.c, j.result.Root, false)
-	if err != nil {
-		return err
-	}
-	w, err := Begin(j.ctx, src, j.result.Root, Options{Progress: func(_, total int) { j.found = total }})
+	all, err := Walk(j.ctx, j.c, j.result.Root, Options{Progress: func(_, total int) { j.found = total }})
 	if err != nil {
 		return err
 	}
 	a := newApplier(j.ctx, j.c, Target{Path: j.result.Root, Name: j.result.Root}, LeaveAlone, nil)
 	a.report, a.batch = j.count, j.batch
 	_, err = a.run(func(yield func(*Edit, error) bool) {
-		for s, err := range w.Steps() {
-			if err == nil && s.Kind != Leave && !(s.Kind == Enter && len(s.Names) == 0) {
-				continue
+		for z, refusal := range ChildrenFirst(all) {
+			if z == nil {
+				yield(nil, refusal)
+				return
 			}
-			var e *Edit
-			if err == nil {
-				e = edit(s.Path())
-				e.hidden = s.Err
-			}
-			if !yield(e, err) {
+			e := edit(z.Path)
+			if e.hidden = refusal; !yield(e, nil) {
 				return
 			}
 		}

@@ -5,31 +5,30 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktest"
 )
 
-// vanishing is a Source with one znode that exists at the first request only.
-type vanishing struct{ asked int }
-
-func (v *vanishing) Batch(Want) int { return 1 }
-
-func (v *vanishing) Ask([]string, Want) Answer { v.asked++; return v }
-
-func (v *vanishing) Ready() bool { return true }
-
-func (v *vanishing) Slowed() bool { return false }
-
-func (v *vanishing) Wait(context.Context, []Entry) ([]Entry, error) {
-	if v.asked > 1 {
-		return []Entry{{Err: zkconn.NoNode}}, nil
-	}
-	return []Entry{{}}, nil
-}
-
-// If the root vanishes while it is read, Nodes fails. An empty tree instead would make a mirror
+// If the root vanishes while it is read, the walk fails. An empty tree instead would make a mirror
 // delete its destination.
-func TestNodesOfARootThatGoes(t *testing.T) {
-	for z, err := range Nodes(t.Context(), &vanishing{}, "/r", nil) {
+func TestRootThatGoes(t *testing.T) {
+	w := newWalk(t.Context(), "/r", Options{Data: true, ACL: true, Shut: true})
+	w.start = func(r *request) {
+		r.reply = fakeReply{&fakeTree{}}
+		r.wait = func(context.Context) error {
+			i := r.take()
+			if r.kind == askAccess {
+				w.putAccess(r, i, zkconn.Access{Stat: &zk.Stat{}}, nil)
+			} else {
+				w.putData(r, i, zkconn.Node{}, zkconn.NoNode)
+			}
+			return nil
+		}
+	}
+	zktest.Must(t, w.readRoot())
+	for z, err := range w.znodes {
 		if z != nil || !errors.Is(err, zkconn.NoNode) {
 			t.Errorf("%v, %v", z, err)
 		}

@@ -14,8 +14,8 @@ const (
 
 // tooDeep reports whether a folder exceeds a limit on its depth or memory. A walk does not visit
 // the children of such a folder.
-func tooDeep(f *folder) bool {
-	return len(f.path) > jute.MaxPath || f.depth > jute.MaxLevels || f.paths > maxPaths || f.namesCost > maxNames
+func (f *folder) tooDeep(path string) bool {
+	return len(path) > jute.MaxPath || f.depth-1 > jute.MaxLevels || f.paths > maxPaths || f.names > maxNames
 }
 
 // A tooDeepError reports that a znode is deeper in the tree than in any realistic tree. A faulty or

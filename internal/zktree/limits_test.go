@@ -15,14 +15,12 @@ func TestEndlessTree(t *testing.T) {
 	for _, mode := range []string{"deep", "heavy", "wide"} {
 		t.Run(mode, func(t *testing.T) {
 			s := zksession.Open(t, zkconn.Config{Servers: zktest.Endless(t, mode), Timeout: zktest.Patience})
-			for _, o := range []Options{{}, {Stat: true}, {Access: true}} {
-				src, err := OnServer(t.Context(), s.Client, "/", false)
+			for _, o := range []Options{{}, {Stat: true}, {Data: true, ACL: true}} {
+				all, err := Walk(t.Context(), s.Client, "/", o)
 				zktest.Must(t, err)
-				w, err := Begin(t.Context(), src, "/", o)
-				zktest.Must(t, err)
-				for s, now := range w.Steps() {
-					if err = now; s != nil && s.Kind == Enter && len(s.Path()) > 2<<20 {
-						t.Fatalf("it came to a path of %d bytes", len(s.Path()))
+				for z, now := range all {
+					if err = now; z != nil && len(z.Path) > 2<<20 {
+						t.Fatalf("it came to a path of %d bytes", len(z.Path))
 					}
 				}
 				deep, ok := errors.AsType[*tooDeepError](err)

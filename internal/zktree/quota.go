@@ -287,21 +287,22 @@ func (q *hardQuotas) sizes(ctx context.Context, changes []zkconn.Change) (map[st
 		return nil, err
 	}
 	sizes := map[string]int64{}
-	looks := newFlights(ctx, noGrace, singleWindow, func(at string, st *zk.Stat, refusal error) error {
-		if refusal == nil {
-			sizes[at] = int64(st.DataLength)
-		}
-		return nil
-	})
-	defer looks.close()
+	var paths []string
 	for _, c := range changes {
 		_, writes := c.Writes()
-		if h := q.of(c.Path()); h == nil || h.bytes.limit < 0 || c.Creates() || !writes && !c.Deletes() {
-			continue
-		}
-		if err := looks.add(c.Path(), zkconn.Add(p, zkconn.Exists(c.Path()))); err != nil {
-			return nil, err
+		if h := q.of(c.Path()); h != nil && h.bytes.limit >= 0 && !c.Creates() && (writes || c.Deletes()) {
+			paths = append(paths, c.Path())
 		}
 	}
-	return sizes, looks.drain()
+	if paths == nil {
+		return sizes, nil
+	}
+	at := 0
+	err = zkconn.AddEach(p, paths, zkconn.Exists).Each(ctx, func(st *zk.Stat, refusal error) {
+		if refusal == nil {
+			sizes[paths[at]] = int64(st.DataLength)
+		}
+		at++
+	})
+	return sizes, interrupted(ctx, err)
 }

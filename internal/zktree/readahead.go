@@ -1,7 +1,5 @@
 package zktree
 
-import "container/heap"
-
 // readAhead limits the memory for answers about znodes that a walk has not visited yet.
 //
 // The size of an answer is unknown before the answer arrives, so readAhead estimates it from
@@ -12,120 +10,79 @@ type readAhead struct {
 	buffered int // size of the arrived answers about znodes not visited yet, in bytes
 	expected int // estimated total size of the answers in flight, in bytes
 	byDepth  []depthStats
+	changed  []int // depths with answers since the last call of adjust
 }
 
 // depthStats counts the requests for znodes of one depth, and the answers.
 type depthStats struct {
 	asked, answered int
 	cost            int // estimated size of one answer, in bytes
+	recent, bytes   int // number and total size of the answers since the last call of adjust
 }
 
 const (
-	readAheadBytes = 6 << 20 // default limit of readAhead
+	readAheadBytes = 2 << 20 // default limit of readAhead
 	initialAsk     = 16      // number of znodes in the first request at a new depth; it doubles with each further request
 	nameOverhead   = 24      // memory overhead of a name, in bytes
-	entryOverhead  = 256     // memory overhead of an answer without its names, in bytes
+	entryOverhead  = 256     // memory overhead of a znode without its names and data, in bytes
 )
 
-func (a *readAhead) statsAt(depth int) *depthStats {
+func (a *readAhead) at(depth int) *depthStats {
 	for len(a.byDepth) <= depth {
-		l := depthStats{}
+		d := depthStats{}
 		if above := len(a.byDepth) - 1; above >= 0 {
-			l.cost = a.byDepth[above].cost
+			d.cost = a.byDepth[above].cost
 		}
-		a.byDepth = append(a.byDepth, l)
+		a.byDepth = append(a.byDepth, d)
 	}
 	return &a.byDepth[depth]
 }
 
-// allowed returns how many more znodes at a depth may be requested. It reserves part of the memory
-// for greater depths.
-func (a *readAhead) allowed(depth int) int {
-	l := a.statsAt(depth)
-	n := max(initialAsk, l.answered) - (l.asked - l.answered)
-	if l.cost > 0 {
-		room := a.limit/(depth+1)*depth - a.buffered - a.expected
-		n = min(n, room/l.cost)
-	}
-	return max(n, 0)
+// room returns the memory that is left for answers about znodes at a depth, in bytes. It reserves part
+// of the memory for greater depths.
+func (a *readAhead) room(depth int) int { return a.limit/(depth+1)*depth - a.buffered - a.expected }
+
+// hasRoom reports whether there is memory for enough answers to make a request worthwhile.
+func (a *readAhead) hasRoom(depth int) bool { return a.room(depth) >= a.limit/16 }
+
+// allows reports whether one more znode at a depth may be requested.
+func (a *readAhead) allows(depth int) bool {
+	d := a.at(depth)
+	return d.asked-d.answered < max(initialAsk, d.answered) && (d.cost == 0 || d.cost <= a.room(depth))
 }
 
-// noteAsked records that count znodes of a depth were requested. It returns the estimated total
-// size of the answers.
-func (a *readAhead) noteAsked(depth, count int) (bytes int) {
-	l := a.statsAt(depth)
-	l.asked += count
-	bytes = count * l.cost
-	a.expected += bytes
-	return bytes
+// noteAsked records that a znode of a depth was requested. It returns the estimated size of the answer.
+func (a *readAhead) noteAsked(depth int) (bytes int) {
+	d := a.at(depth)
+	d.asked++
+	a.expected += d.cost
+	return d.cost
 }
 
-// noteAnswered records that an answer has arrived. bytes is the size that was estimated for the
-// answer.
-func (a *readAhead) noteAnswered(bytes int) { a.expected -= bytes }
-
-// noteCost updates the estimate for a depth. count answers about znodes of that depth have arrived,
-// with a total size of bytes. If their average size exceeds the estimate, the estimate rises to the
-// average at once. Otherwise, it falls gradually.
-func (a *readAhead) noteCost(depth, count, bytes int) {
-	l := a.statsAt(depth)
-	if l.answered == 0 {
-		l.cost = 0
-	}
-	l.answered += count
-	l.cost = max(bytes/count, (3*l.cost+bytes/count)/4)
+// noteAnswered records that the answer about a znode of a depth has arrived, with the size in bytes.
+// expected is its estimate.
+func (a *readAhead) noteAnswered(depth, expected, bytes int) {
+	a.expected -= expected
 	a.buffered += bytes
+	d := a.at(depth)
+	if d.answered++; d.recent == 0 {
+		a.changed = append(a.changed, depth)
+	}
+	d.recent++
+	d.bytes += bytes
 }
 
-// noteConsumed records that the walk has visited a znode whose answer has a size of bytes.
-func (a *readAhead) noteConsumed(bytes int) { a.buffered -= bytes }
-
-// A folderQueue is a heap of the folders with children that have not been requested yet. They are
-// sorted by the order in which a walk will visit the first of these children. The children of a
-// folder are requested in order, so the folder's place in the heap does not change until all of
-// them have been requested.
-type folderQueue struct{ folders []*folder }
-
-func (u *folderQueue) first() *folder {
-	if len(u.folders) == 0 {
-		return nil
+// adjust adjusts the estimates to the latest answers. If their average size at a depth exceeds the
+// estimate, the estimate rises to the average at once. Otherwise, it falls gradually.
+func (a *readAhead) adjust() {
+	for _, depth := range a.changed {
+		d := &a.byDepth[depth]
+		if d.answered == d.recent { // the first answers
+			d.cost = 0
+		}
+		average := d.bytes / d.recent
+		d.cost = max(average, (3*d.cost+average)/4)
+		d.recent, d.bytes = 0, 0
 	}
-	return u.folders[0]
-}
-
-func (u *folderQueue) add(f *folder) { heap.Push(u, f) }
-func (u *folderQueue) drop()         { heap.Pop(u) }
-
-var _ heap.Interface = (*folderQueue)(nil)
-
-func (u *folderQueue) Len() int { return len(u.folders) }
-
-func (u *folderQueue) Less(i, j int) bool { return before(u.folders[i], u.folders[j]) }
-
-func (u *folderQueue) Swap(i, j int) { u.folders[i], u.folders[j] = u.folders[j], u.folders[i] }
-
-func (u *folderQueue) Push(f any) { u.folders = append(u.folders, f.(*folder)) }
-
-func (u *folderQueue) Pop() any {
-	last := len(u.folders) - 1
-	f := u.folders[last]
-	u.folders[last] = nil
-	u.folders = u.folders[:last]
-	return f
-}
-
-// before reports whether a walk visits the unrequested children of f before those of g. It compares
-// the positions of f and g below their lowest common ancestor.
-func before(f, g *folder) bool {
-	at, bt := f.asked, g.asked
-	for f.depth > g.depth {
-		at, f = f.index, f.parent
-	}
-	for g.depth > f.depth {
-		bt, g = g.index, g.parent
-	}
-	for f != g {
-		at, bt, f, g = f.index, g.index, f.parent, g.parent
-	}
-	return at < bt
+	a.changed = a.changed[:0]
 }

@@ -11,23 +11,22 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 )
 
-// A Tree is a root path and a sequence of the znodes at and below it. The sequence orders znodes
-// and reports errors like the function Nodes.
+// A Tree is a root path and the znodes at and below it.
 type Tree struct {
 	Root  string
-	Nodes iter.Seq2[*dump.Znode, error]
+	Nodes dump.Znodes
 }
 
 // ServerTree returns the subtree at root on the server of c. The znodes are read during the
 // iteration over the tree. progress is called with the number of znodes read so far.
 func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Progress) Tree {
 	return Tree{root, func(yield func(*dump.Znode, error) bool) {
-		src, err := OnServer(ctx, c, root, false)
+		all, err := Walk(ctx, c, root, Options{Data: true, ACL: true, Shut: true, Progress: progress})
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		Nodes(ctx, src, root, progress)(yield)
+		all(yield)
 	}}
 }
 
@@ -61,6 +60,36 @@ func (t Tree) OrEmpty() Tree {
 	}}
 }
 
+// ChildrenFirst yields the same znodes, but each of them after its descendants.
+func ChildrenFirst(all dump.Znodes) dump.Znodes {
+	return func(yield func(*dump.Znode, error) bool) {
+		type visit struct {
+			z       *dump.Znode
+			refusal error
+		}
+		var way []visit // the latest znode, preceded by its ancestors
+		leave := func() bool {
+			last := way[len(way)-1]
+			way = way[:len(way)-1]
+			return yield(last.z, last.refusal)
+		}
+		for z, err := range all {
+			if z == nil {
+				yield(nil, err)
+				return
+			}
+			for len(way) > 0 && !dump.Within(z.Path, way[len(way)-1].z.Path) {
+				if !leave() {
+					return
+				}
+			}
+			way = append(way, visit{z, err})
+		}
+		for len(way) > 0 && leave() {
+		}
+	}
+}
+
 // Without returns a tree like t, but leaves out each znode z if drop returns true. refusal is the
 // reason why z is unreadable, or nil if z is readable. If drop returns an error, the tree ends with
 // that error.
@@ -83,8 +112,8 @@ func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tre
 	}}
 }
 
-// ReadOne reads a single znode, with its ACL if access is true. As in Nodes, an unreadable znode is
-// returned together with an error. After any other failure, the znode is nil.
+// ReadOne reads a single znode, with its ACL if access is true. As in dump.Znodes, an unreadable
+// znode is returned together with an error. After any other failure, the znode is nil.
 func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*dump.Znode, error) {
 	p, err := c.Pipe(ctx, path)
 	if err != nil {

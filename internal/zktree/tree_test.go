@@ -30,30 +30,27 @@ func open(t *testing.T, root string) *zkconn.Session {
 	return s
 }
 
-// begin starts a walk on the server.
-func begin(t *testing.T, s *zkconn.Session, root string, watch bool, o Options) *Walk {
+// walkOn starts a walk on the server.
+func walkOn(t *testing.T, s *zkconn.Session, root string, o Options) *walk {
 	t.Helper()
-	src, err := OnServer(t.Context(), s.Client, root, watch)
-	zktest.Must(t, err)
-	w, err := Begin(t.Context(), src, root, o)
+	w, err := begin(t.Context(), s.Client, root, o)
 	zktest.Must(t, err)
 	return w
 }
 
 // walkAll returns the paths of a walk in the order of ls -R, and the number of unreadable znodes.
-func walkAll(t *testing.T, w *Walk) (all []string, unreadable int) {
+func walkAll(t *testing.T, w *walk) (all []string, unreadable int) {
 	t.Helper()
 	all = []string{w.root}
-	for s, err := range w.Steps() {
-		zktest.Must(t, err)
-		if s.Kind != Enter {
-			continue
+	for z, err := range w.znodes {
+		if z == nil {
+			t.Fatal(err)
 		}
-		if s.Err != nil {
+		if err != nil {
 			unreadable++
 		}
-		for _, name := range s.Names {
-			all = append(all, zkconn.Join(s.Path(), name))
+		for _, name := range z.Children {
+			all = append(all, zkconn.Join(z.Path, name))
 		}
 	}
 	return all, unreadable
@@ -66,32 +63,28 @@ func TestWalkOrder(t *testing.T) {
 	create(t, s, "/order/a/z/deep")
 	// The order is that of zkCli's ls -R in the recording c12.
 	want := strings.Fields("/order /order/10 /order/9 /order/C /order/a /order/b /order/a/y /order/a/z /order/a/z/deep /order/b/x")
-	for name, w := range map[string]*Walk{
-		"multiRead": begin(t, s, "/order", false, Options{}),
-		"watches":   begin(t, s, "/order", true, Options{}),
-		"stats":     begin(t, s, "/order", false, Options{Stat: true}),
+	for name, w := range map[string]*walk{
+		"multiRead": walkOn(t, s, "/order", Options{}),
+		"watches":   walkOn(t, s, "/order", Options{Watch: true}),
+		"stats":     walkOn(t, s, "/order", Options{Stat: true}),
 	} {
 		if got, _ := walkAll(t, w); !slices.Equal(got, want) {
 			t.Errorf("by %s:\n got %v\nwant %v", name, got, want)
 		}
 	}
 	var got []string
-	for s, err := range begin(t, s, "/order", false, Options{Stat: true, Depth: 1}).Steps() {
+	for z, err := range walkOn(t, s, "/order", Options{Stat: true, Depth: 1}).znodes {
 		zktest.Must(t, err)
-		if s.Kind == Enter {
-			got = append(got, fmt.Sprintf("%s %d", s.Path(), s.Stat.NumChildren))
-		}
+		got = append(got, fmt.Sprintf("%s %d", z.Path, z.Stat.NumChildren))
 	}
 	if want := []string{"/order 5", "/order/10 0", "/order/9 0", "/order/C 0", "/order/a 2", "/order/b 1"}; !slices.Equal(got, want) {
 		t.Errorf("one level with stats:\n got %v\nwant %v", got, want)
 	}
 }
 
-func TestBeginMissing(t *testing.T) {
+func TestWalkMissing(t *testing.T) {
 	s := open(t, "/missing")
-	src, err := OnServer(t.Context(), s.Client, "/missing", false)
-	zktest.Must(t, err)
-	if _, err := Begin(t.Context(), src, "/missing/none", Options{}); !errors.Is(err, zkconn.NoNode) {
+	if _, err := Walk(t.Context(), s.Client, "/missing/none", Options{}); !errors.Is(err, zkconn.NoNode) {
 		t.Errorf("got %v, want NoNode", err)
 	}
 }
@@ -124,7 +117,7 @@ func TestWalkWhileTheTreeChanges(t *testing.T) {
 	defer wg.Wait()
 	defer stop()
 	for round := range 30 {
-		all, _ := walkAll(t, begin(t, s, "/busy", round%3 == 0, Options{Stat: round%3 == 1}))
+		all, _ := walkAll(t, walkOn(t, s, "/busy", Options{Watch: round%3 == 0, Stat: round%3 == 1}))
 		found := slices.DeleteFunc(all[1:], func(path string) bool { return strings.Contains(path, "/m") })
 		if slices.Sort(found); !slices.Equal(found, stay) {
 			t.Fatalf("round %d: %d of %d znodes that stay", round, len(found), len(stay))
@@ -140,7 +133,7 @@ func TestWalkPassesWhatIsShut(t *testing.T) {
 	}
 	want := strings.Fields("/shut /shut/a /shut/b /shut/c /shut/b/in")
 	for _, o := range []Options{{}, {Stat: true}} {
-		all, unreadable := walkAll(t, begin(t, s, "/shut", false, o))
+		all, unreadable := walkAll(t, walkOn(t, s, "/shut", o))
 		if !slices.Equal(all, want) || unreadable != 2 {
 			t.Errorf("%+v: %d unreadable, %v", o, unreadable, all)
 		}
@@ -261,7 +254,7 @@ func TestLargeTrees(t *testing.T) {
 			create(t, s, level...)
 			total += len(level)
 		}
-		if got, _ := walkAll(t, begin(t, s, root, false, Options{})); len(got) != total {
+		if got, _ := walkAll(t, walkOn(t, s, root, Options{})); len(got) != total {
 			t.Errorf("%s: %d listed, want %d", name, len(got), total)
 		}
 		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil); err != nil || n != total {
@@ -294,7 +287,7 @@ func TestDeepAndWide(t *testing.T) {
 	create(t, s, wide...)
 	for root, want := range map[string][]string{"/deep": chain, "/wide": append([]string{"/wide"}, wide...)} {
 		for _, o := range []Options{{}, {Stat: true}} {
-			if got, _ := walkAll(t, begin(t, s, root, false, o)); !slices.Equal(got, want) {
+			if got, _ := walkAll(t, walkOn(t, s, root, o)); !slices.Equal(got, want) {
 				t.Errorf("%s, %+v: %d znodes, want %d, or out of order", root, o, len(got), len(want))
 			}
 		}
@@ -333,12 +326,14 @@ func create(t *testing.T, s *zkconn.Session, paths ...string) {
 	t.Helper()
 	p, err := s.Pipe(t.Context(), "/")
 	zktest.Must(t, err)
-	pending := newFlights(t.Context(), noGrace, singleWindow, func(_ string, _ zkconn.Written, err error) error { return err }) // err names the path
-	defer pending.close()
-	for _, path := range paths {
-		zktest.Must(t, pending.add(path, zkconn.Add(p, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{}))))
+	op := func(path string) zkconn.Op[zkconn.Written] {
+		return zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})
 	}
-	zktest.Must(t, pending.drain())
+	for some := range slices.Chunk(paths, singleBatch) {
+		zktest.Must(t, zkconn.AddEach(p, some, op).Each(t.Context(), func(_ zkconn.Written, refusal error) {
+			zktest.Check(t, refusal) // it names the path
+		}))
+	}
 }
 
 func TestCountEphemerals(t *testing.T) {

@@ -3,23 +3,21 @@
 // names of the children of the current znode's ancestors, and a limited amount of data that was
 // read ahead.
 //
-// A Walk visits every znode of a tree on a server. Nodes adds data and ACLs to a walk, and Compare
+// Walk yields every znode of a tree on a server, as the package dump does for a tree in a file. Compare
 // compares two such trees. Plan turns the differences into edits, each of which carries the state
 // that it requires. Apply makes edits, and Together makes them in one transaction. Delete and SetACL
 // change a whole subtree, whatever its state is. After a lost connection, all of them continue on the
-// next one. Start reading at Begin and Walk.Steps, and at Apply.
+// next one. Start reading at Walk and at Apply.
 //
 // In this package, a folder is a znode with children. An unreadable znode is one that the session
 // has no permission to read.
 package zktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"iter"
 	"slices"
-
-	"github.com/go-zookeeper/zk"
 
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -35,361 +33,469 @@ func (p Progress) report(done, total int) {
 	}
 }
 
-// Options are the options of a Walk.
+// Options are the options of a walk. Without any of them, a walk reads only the names of the children.
 type Options struct {
-	Stat     bool // whether each Step contains the znode's Stat
-	Access   bool // whether to read the ACL and the kind of each znode as well, for Nodes
+	Stat bool // whether to read the Stats and the kinds
+	Data bool // whether to read the data, together with the Stats
+	ACL  bool // whether to read the ACLs, together with the Stats
+	// Select reports whether to read the data or the ACL of a znode whose names and Stat are known, if
+	// it is readable. If Select is nil, the walk reads the data and ACLs of all readable znodes.
+	Select   func(z *dump.Znode, refusal error) bool
 	Depth    int  // number of levels below the root to visit, or 0 for all
-	Shut     bool // whether an unreadable root is reported in its Step; if not, Begin fails
+	Watch    bool // whether to set a child watch on each znode
+	Shut     bool // whether to yield an unreadable root; if not, Walk fails
 	Progress Progress
+	Pause    func() bool // called before the walk waits for a reply; false ends the walk; may be nil
 }
 
-// A Step is one event of a walk: the walk enters or leaves a znode, or pauses.
-type Step struct {
-	Kind  StepKind
-	Depth int // number of levels below the root
-	Name  string
-	Last  bool     // whether the znode is the last of its siblings
-	Names []string // sorted names of the children; empty at the deepest level that the walk visits
-	Stat  *zk.Stat // nil if the Stat was not requested, or if the session may not see it
-	Err   error    // reason why the znode is unreadable, or nil if it is readable
-
-	parent, folder *folder    // folder that contains the znode, and the znode's own folder if it has children
-	info           *znodeInfo // answer about the znode, for Enter; nil if the answer was empty
-	rootPath       string     // path of the walk's root; set only in the Step of the root
-}
-
-// Path returns the path of the znode.
-func (s *Step) Path() string {
-	switch {
-	case s.folder != nil:
-		return s.folder.path
-	case s.info != nil:
-		return s.info.Path
-	case s.rootPath != "":
-		return s.rootPath
+// Walk reads the root of a subtree, and returns the znodes of the subtree. They can be read once. Walk
+// fails if the root does not exist, or if the root is unreadable and o.Shut is false.
+//
+// The sequence has the order and the errors of dump.Znodes. It skips znodes that other clients delete
+// during the walk, except for the root. After the caller has left the loop, the walk sends no more
+// requests. If the connection is lost, the walk asks again on the next connection, unless it sets
+// watches.
+func Walk(ctx context.Context, c zkconn.Client, root string, o Options) (dump.Znodes, error) {
+	w, err := begin(ctx, c, root, o)
+	if err != nil {
+		return nil, err
 	}
-	return s.parent.child(s.Name)
+	return w.znodes, nil
 }
 
-// A StepKind is the kind of a Step.
-type StepKind int
+// A walk is a linked list of the znodes that come next, in the order in which they are visited. Each
+// of them is asked for as early as the limits on requests and memory allow.
+type walk struct {
+	ctx       context.Context
+	c         zkconn.Client
+	root      string
+	o         Options
+	p         *zkconn.Pipe
+	multiRead bool
+	losses    int // lost connections since the last reply
 
-// The kinds of steps.
+	first   *item      // next item to visit; nil at the end of the walk
+	unasked []*item    // folded items whose children are to be requested, in the order of the visits
+	noData  *item      // first item whose data was not requested, if the walk reads data
+	sent    []*request // requests in flight, oldest first
+	window  int        // maximum number of requests in flight of either kind: for data, and for the rest
+	start   func(*request)
+	failed  error // error that ends the walk
+
+	ahead     readAhead
+	dataAhead int // estimated size of the data that is requested but not yet yielded, in bytes
+	done      int // number of znodes visited so far
+	total     int // number of znodes found so far
+}
+
+// An item is an element of the list: a znode or, if its state is folded, the children of a folder that
+// have not been asked for.
+type item struct {
+	dump.Znode // for folded items, the path of the folder and the names of these children
+	state      state
+	err        error   // reason why the znode is unreadable, or nil if it is readable
+	up         *folder // folder that contains the znode; nil for the root
+	held       int     // memory for the answers, without the data, in bytes; an estimate before they arrive
+	data       int     // estimated size of the data, in bytes
+	next       *item
+}
+
+// A folder describes a znode with children.
+type folder struct {
+	depth        int // number of levels between the walk's root and the children
+	paths, names int // total bytes of the paths, and of the children's names, from the root to this folder
+}
+
+// A state is the progress of an item.
+type state int
+
 const (
-	Enter StepKind = iota // the walk enters a znode; its descendants follow
-	Leave                 // the walk leaves a znode with children, after all its descendants
-	Pause                 // the walk is about to wait for an answer; this Step has no znode
+	folded  state = iota
+	asked         // the names, the Stat or the ACL were requested
+	known         // its data or its ACL is to be requested
+	filling       // its data or its ACL was requested
+	ready         // nothing else is requested
+	gone          // the znode no longer exists
 )
 
-// A Walk visits the znodes of a subtree. A znode comes before its descendants, and siblings are
-// sorted by name. In memory, a Walk holds the ancestors of the current znode, and some folders that
-// it will visit soon.
-type Walk struct {
-	ctx      context.Context
-	src      Source
-	o        Options
-	root     string
-	rootInfo *znodeInfo
-	yield    func(*Step, error) bool
-	step     Step        // current step; the next step reuses its memory
-	requests []request   // requests in flight, oldest first
-	window   int         // maximum number of requests in flight
-	entries  []Entry     // entries of the last answer; the next answer reuses their memory
-	unasked  folderQueue // folders with children that have not been requested yet
-	ahead    readAhead
-	done     int // number of znodes visited so far
-	total    int // number of znodes found so far
-}
+// Limits on requests in flight, and on data that is read ahead. The Stat of a znode contains the size
+// of its data, so the sizes are known in advance.
+const (
+	listBatch    = 256       // paths in one multiRead
+	singleBatch  = 512       // single requests that are sent together
+	window       = 8         // requests, or groups of single requests, in flight
+	singleWindow = 512       // single writes in flight
+	batchBytes   = 256 << 10 // size of the paths in a request or of the data in a reply; the frame limit is 1 MiB
+	maxDataAhead = 2 << 20   // total size of the data that is requested but not yet yielded
+	asksEvery    = 64        // number of znodes after which the walk tries to send more requests
+)
 
-// Begin reads the root of a subtree and returns a Walk of the subtree. Begin fails if the root does
-// not exist, or if the root is unreadable and o.Shut is false.
-func Begin(ctx context.Context, src Source, root string, o Options) (*Walk, error) {
+func begin(ctx context.Context, c zkconn.Client, root string, o Options) (*walk, error) {
 	if err := zkconn.ValidatePath(root, false); err != nil {
 		return nil, err
 	}
-	w := &Walk{ctx: ctx, src: src, o: o, root: root, window: window, ahead: readAhead{limit: readAheadBytes}, total: 1}
-	entries, err := src.Ask([]string{root}, w.want(0)).Wait(ctx, nil)
+	w := newWalk(ctx, root, o)
+	w.c = c
+	err := w.connect()
 	if err == nil {
-		err = entries[0].Err
+		err = w.readRoot()
 	}
-	if err != nil && !(o.Shut && errors.Is(err, zkconn.NoAuth)) {
-		return nil, interrupted(w.ctx, err)
-	}
-	if w.rootInfo, err = w.learn(nil, 0, root, entries[0]); w.rootInfo != nil {
-		w.rootInfo.cost = 0 // readAhead does not count the memory for the root
+	if err == nil && len(w.first.Children) > 0 {
+		w.lookForMultiRead()
 	}
 	return w, err
 }
 
-// Steps yields the steps of the walk. It can be used only once. It skips znodes that other clients
-// delete during the walk. For an unreadable znode, the Step has Err set; any other error ends the
-// walk.
-//
-// A Step is valid only until the next one. After the caller has left the loop, the walk sends no
-// more requests.
-func (w *Walk) Steps() iter.Seq2[*Step, error] {
-	return func(yield func(*Step, error) bool) {
-		w.yield = yield
-		if err := w.run(); err != nil && !errors.Is(err, errStopped) {
-			yield(nil, err)
-		}
-	}
+func newWalk(ctx context.Context, root string, o Options) *walk {
+	w := &walk{ctx: ctx, root: root, o: o, window: window, ahead: readAhead{limit: readAheadBytes}, total: 1}
+	w.first = &item{Znode: dump.Znode{Path: root}, state: asked}
+	w.noData = w.first
+	w.start = w.transmit
+	return w
 }
 
-// A folder is a znode whose children are known.
-type folder struct {
-	parent  *folder
-	index   int // index of the folder's name in parent.names
-	path    string
-	depth   int // number of levels below the walk's root
-	names   []string
-	stat    *zk.Stat
-	asked   int          // number of children that have been requested
-	answers []*znodeInfo // answers about the children, starting with index next; a nil element is an empty answer
-	next    int          // index of the next child to visit
-	bottom  bool         // whether the walk visits the children only by name, without requests
-
-	paths, namesCost int // total bytes of the paths, and of the children's names, from the root to this folder
-}
-
-func (f *folder) child(name string) string { return zkconn.Join(f.path, name) }
-
-// A znodeInfo is the answer about one znode. A nodeReader adds the znode's data to it.
-type znodeInfo struct {
-	dump.Znode
-	folder *folder // nil if the znode has no children
-	err    error   // reason why the znode is unreadable, or nil if it is readable
-	cost   int     // memory that the answer takes, in bytes
-}
-
-// vanished is the znodeInfo of every child that no longer exists.
-var vanished = &znodeInfo{}
-
-// A request asks for several children at once.
-type request struct {
-	parts  []part
-	paths  []string
-	want   Want
-	reply  Answer
-	budget int // estimated size of the answer, in bytes
-}
-
-// A part is a range of consecutive children of one folder.
-type part struct {
-	f     *folder
-	count int
-}
-
-// errStopped is the internal error for a caller that left the loop over a walk early.
-var errStopped = errors.New("the walk of the tree was stopped early")
-
-func (w *Walk) run() error {
-	cur, err := w.enter(nil, "", true, w.rootInfo)
-	for err == nil && cur != nil {
-		switch {
-		case cur.next == len(cur.names):
-			err = w.emit(Step{Kind: Leave, Depth: cur.depth, Names: cur.names, Stat: cur.stat, folder: cur})
-			cur = cur.parent
-		case !cur.bottom && len(cur.answers) == 0:
-			err = w.receive()
-		default:
-			cur, err = w.visit(cur)
-		}
-	}
+func (w *walk) connect() (err error) {
+	w.p, err = w.c.Pipe(w.ctx, w.root)
 	return err
 }
 
-// visit enters the next child of the folder f. It returns the folder in which the walk continues.
-func (w *Walk) visit(f *folder) (*folder, error) {
-	var k *znodeInfo
-	if !f.bottom {
-		k = f.answers[0]
-		f.answers[0] = nil // free the memory of the answer
-		f.answers = f.answers[1:]
-	}
-	name := f.names[f.next]
-	f.next++
-	if k == vanished {
-		return f, nil
-	}
-	return w.enter(f, name, f.next == len(f.names), k)
-}
+// lookForMultiRead finds out whether the server has multiRead, which cannot set watches. No request may
+// be in flight.
+func (w *walk) lookForMultiRead() { w.multiRead = !w.o.Watch && w.p.HasMultiRead(w.ctx) }
 
-// enter yields a Step for the znode with the given name in the folder dir. It returns the folder in
-// which the walk continues: that of the znode itself if it has children, and dir otherwise.
-func (w *Walk) enter(dir *folder, name string, last bool, k *znodeInfo) (*folder, error) {
-	s := Step{Kind: Enter, Name: name, Last: last, parent: dir}
-	if dir != nil {
-		s.Depth = dir.depth + 1
-	} else {
-		s.rootPath = w.root
-	}
-	next := dir
-	if k != nil {
-		s.info, s.Stat, s.Err = k, k.Stat, k.err
-		w.ahead.noteConsumed(k.cost)
-		if k.folder != nil {
-			s.Names, next = k.folder.names, k.folder
+func (w *walk) readRoot() error {
+	root := w.first
+	w.send(w.firstRequest(0), root)
+	for root.state == asked {
+		if err := w.receive(); err != nil {
+			return err
 		}
 	}
-	w.done++
-	w.o.Progress.report(w.done, w.total)
-	if err := w.emit(s); err != nil {
-		return nil, err
-	}
-	if next != dir { // at a deeper level, readAhead may allow more requests
-		w.ask()
-	}
-	return next, nil
-}
-
-func (w *Walk) emit(s Step) error {
-	w.step = s
-	if !w.yield(&w.step, nil) {
-		return errStopped
+	if root.err != nil && (root.state == gone || !w.o.Shut) {
+		return root.err
 	}
 	return nil
 }
 
-// want returns the fields to request for znodes at the given depth below the root.
-func (w *Walk) want(depth int) Want {
-	return Want{Names: w.o.Depth == 0 || depth < w.o.Depth, Stat: w.o.Stat, ACL: w.o.Access}
-}
-
-// ask sends requests for the znodes that the walk visits next, until the window is full.
-func (w *Walk) ask() {
-	for len(w.requests) < w.window {
-		r := w.gather()
-		if r.paths == nil {
-			return
-		}
-		r.reply = w.src.Ask(r.paths, r.want)
-		w.requests = append(w.requests, r)
+// znodes is the sequence that Walk returns.
+func (w *walk) znodes(yield func(*dump.Znode, error) bool) {
+	if err := w.run(yield); err != nil && !errors.Is(err, errStopped) {
+		yield(nil, err)
 	}
 }
 
-// gather returns a request for children in the order in which the walk will visit them. It contains
-// as many children as readAhead and the limit for one request allow. If no request is in flight, it
-// contains at least one.
-func (w *Walk) gather() (r request) {
-	size := 0
-	for f := w.unasked.first(); f != nil; f = w.unasked.first() {
-		want := w.want(f.depth + 1)
-		if r.paths == nil {
-			r.want = want
-		} else if want != r.want {
-			break
-		}
-		n := min(len(f.names)-f.asked, w.batch(want)-len(r.paths), w.ahead.allowed(f.depth+1))
-		if n <= 0 && r.paths == nil && len(w.requests) == 0 {
-			n = 1
-		}
-		count := 0
-		r.paths = slices.Grow(r.paths, max(n, 0))
-		for ; count < n && size < batchBytes; count++ {
-			path := f.child(f.names[f.asked+count])
-			r.paths = append(r.paths, path)
-			size += len(path)
-		}
-		if count == 0 {
-			break
-		}
-		r.budget += w.ahead.noteAsked(f.depth+1, count)
-		r.parts = append(r.parts, part{f, count})
-		if f.asked += count; f.asked == len(f.names) {
-			w.unasked.drop()
-		}
-	}
-	return r
-}
+// errStopped is the internal error for a caller that has ended the walk early.
+var errStopped = errors.New("the walk of the tree was stopped early")
 
-// batch returns the maximum number of paths in one request. If the server is overloaded, requests
-// are smaller.
-func (w *Walk) batch(want Want) int { return max(1, w.src.Batch(want)*w.window/window) }
-
-// receive waits for the answer to the oldest request and stores it. It also sends more requests.
-func (w *Walk) receive() error {
-	if w.ask(); len(w.requests) == 0 {
-		return errors.New("zktree: internal error: the walk has no pending requests")
-	}
-	r := w.requests[0]
-	if !r.reply.Ready() {
-		if err := w.emit(Step{Kind: Pause}); err != nil {
+func (w *walk) run(yield func(*dump.Znode, error) bool) error {
+	for w.first != nil {
+		i := w.first
+		switch {
+		case i.state == ready:
+			w.take(i)
+			if !yield(&i.Znode, i.err) {
+				return errStopped
+			}
+		case i.state == gone && i.up == nil: // an empty tree would make a mirror delete its destination
+			return i.err
+		case i.state == gone:
+			w.drop(i)
+		case i.state == folded && w.firstRequest(i.up.depth) == askNothing:
+			w.unfold(i)
+		default:
+			if err := w.wait(); err != nil {
+				return err
+			}
+		}
+		if err := w.goOn(); err != nil {
 			return err
 		}
 	}
-	entries, err := r.reply.Wait(w.ctx, w.entries)
-	if err != nil {
-		return interrupted(w.ctx, err)
+	return nil
+}
+
+// take removes the first item from the list, because its znode is visited.
+func (w *walk) take(i *item) {
+	w.drop(i)
+	w.done++
+	w.o.Progress.report(w.done, w.total)
+}
+
+// drop removes the first item from the list.
+func (w *walk) drop(i *item) {
+	if w.first = i.next; w.noData == i {
+		w.noData = i.next
 	}
-	w.entries = entries
-	defer clear(w.entries) // free the memory of the names in unused entries
-	w.requests = w.requests[1:]
-	for _, next := range w.requests { // Ready sends the second request of an answer, if there is one
-		next.reply.Ready()
+	i.next, i.up = nil, nil // a caller that keeps the znode must not keep other items in memory
+	w.ahead.buffered -= i.held
+	w.dataAhead -= i.data
+}
+
+// wait waits for the reply to the oldest request. It also sends more requests.
+func (w *walk) wait() error {
+	w.ask()
+	if len(w.sent) == 0 {
+		return errors.New("zktree: internal error: the walk has no pending requests")
 	}
-	w.window = adjustWindow(w.window, window, r.reply.Slowed())
-	w.ahead.noteAnswered(r.budget)
-	for _, p := range r.parts {
-		cost := 0
-		for i, e := range entries[:p.count] {
-			at := p.f.next + len(p.f.answers)
-			if refusal := e.Err; refusal != nil && !errors.Is(refusal, zkconn.NoNode) && !errors.Is(refusal, zkconn.NoAuth) {
-				return refusal
-			}
-			k, err := w.learn(p.f, at, r.paths[i], e)
-			if err != nil {
-				return err
-			}
-			p.f.answers = append(p.f.answers, k)
-			if k != nil {
-				cost += k.cost
-			}
-		}
-		entries, r.paths = entries[p.count:], r.paths[p.count:]
-		w.ahead.noteCost(p.f.depth+1, p.count, cost)
+	if !w.sent[0].reply.Ready() && w.o.Pause != nil && !w.o.Pause() {
+		return errStopped
+	}
+	if err := w.receive(); err != nil {
+		return err
 	}
 	w.ask()
 	return nil
 }
 
-// learn converts the entry e to a znodeInfo. The entry is for the child of parent with the given
-// index, or for the root if parent is nil. learn returns vanished if the znode no longer exists, or
-// nil if the entry contains no information.
-func (w *Walk) learn(parent *folder, index int, path string, e Entry) (*znodeInfo, error) {
-	if errors.Is(e.Err, zkconn.NoNode) {
+// goOn handles replies that have arrived, and sends more requests, without waiting.
+func (w *walk) goOn() error {
+	arrived := false
+	for len(w.sent) > 0 && w.sent[0].reply.Ready() {
+		if err := w.receive(); err != nil {
+			return err
+		}
+		arrived = true
+	}
+	if arrived || w.done%asksEvery == 0 {
+		w.ask()
+	}
+	return nil
+}
+
+// receive waits for the reply to the oldest request. If the connection was lost, it sends all requests
+// again on the next connection.
+func (w *walk) receive() error {
+	r := w.sent[0]
+	err := r.wait(w.ctx)
+	switch {
+	case w.failed != nil:
+		return w.failed
+	case err == nil:
+		w.sent = w.sent[1:]
+		w.losses = 0
+		w.window = adjustWindow(w.window, window, r.reply.Slowed())
+		w.ahead.adjust()
+		if r.following != nil {
+			w.send(nextKind[r.kind], r.following...)
+		}
+		return nil
+	case w.o.Watch || !mayGoOn(w.ctx, err, w.losses):
+		return interrupted(w.ctx, err)
+	}
+	w.losses++
+	if err := w.connect(); err != nil {
+		return interrupted(w.ctx, err)
+	}
+	w.lookForMultiRead()
+	for _, r := range w.sent {
+		w.start(r)
+	}
+	return nil
+}
+
+// ask sends requests for the znodes that come first, up to the limits.
+func (w *walk) ask() {
+	forData := 0
+	for _, r := range w.sent {
+		if r.kind.isLate() {
+			forData++
+		}
+	}
+	for others := len(w.sent) - forData; others < w.window && w.requestNext(); others++ {
+	}
+	if w.o.Data || w.o.ACL {
+		for ; forData < w.window && w.requestData(); forData++ {
+		}
+	}
+}
+
+// batch returns the maximum number of znodes in one request. If the server is overloaded, requests are
+// smaller.
+func (w *walk) batch(k kind) int {
+	n := singleBatch
+	if k == askNames || k == askData {
+		n = listBatch
+	}
+	return max(1, n*w.window/window)
+}
+
+// requestNext sends a request for the unasked children that come first. It reports whether it has sent
+// one.
+func (w *walk) requestNext() bool {
+	must := len(w.sent) == 0
+	if len(w.unasked) == 0 || !must && !w.ahead.hasRoom(w.unasked[0].up.depth) {
+		return false
+	}
+	k := w.firstRequest(w.unasked[0].up.depth)
+	var items []*item
+	for size := 0; len(w.unasked) > 0 && len(items) < w.batch(k) && size < batchBytes; must = false {
+		i := w.unasked[0]
+		if w.firstRequest(i.up.depth) != k || !must && !w.ahead.allows(i.up.depth) {
+			break
+		}
+		if rest := w.unfold(i); rest != nil {
+			w.unasked[0] = rest
+		} else {
+			w.unasked = w.unasked[1:]
+		}
+		i.state = asked
+		i.held = w.ahead.noteAsked(i.up.depth)
+		items = append(items, i)
+		size += len(i.Path)
+	}
+	if items == nil {
+		return false
+	}
+	w.send(k, items...)
+	return true
+}
+
+// unfold turns a folded item into the item of its first child. It returns the new item of the other
+// children, or nil if there are none.
+func (w *walk) unfold(i *item) (rest *item) {
+	all := i.Children
+	if len(all) > 1 {
+		rest = &item{Znode: dump.Znode{Path: i.Path, Children: all[1:]}, up: i.up, next: i.next}
+		i.next = rest
+	}
+	i.Path, i.Children, i.state = zkconn.Join(i.Path, all[0]), nil, ready
+	return rest
+}
+
+// requestData sends a request for the data or the ACLs of znodes that come first. It stops before a znode
+// that is not known yet, because data is held only in the order of the visits. It reports whether it
+// has sent a request.
+func (w *walk) requestData() bool {
+	var items []*item
+	for size := 0; w.noData != nil && w.noData.state > asked && len(items) < w.batch(askData); w.noData = w.noData.next {
+		i := w.noData
+		if i.state != known {
+			continue
+		}
+		i.data = entryOverhead
+		if i.Stat != nil && w.o.Data {
+			i.data += int(i.Stat.DataLength)
+		}
+		full := w.dataAhead > 0 && w.dataAhead+i.data > maxDataAhead
+		if full || len(items) > 0 && size+i.data > batchBytes {
+			break
+		}
+		w.dataAhead += i.data
+		size += i.data
+		i.state = filling
+		items = append(items, i)
+	}
+	if items == nil {
+		return false
+	}
+	w.send(w.secondRequest(), items...)
+	return true
+}
+
+// depth returns the number of levels below the root.
+func (i *item) depth() int {
+	if i.up == nil {
+		return 0
+	}
+	return i.up.depth
+}
+
+// learned decides how an item goes on after the names, the Stat or the ACL have arrived, or err is the
+// reason why not.
+func (w *walk) learned(i *item, err error) {
+	size := entryOverhead
+	for _, name := range i.Children {
+		size += nameOverhead + len(name)
+	}
+	if i.up == nil {
+		size = 0 // the limit on memory does not count the root
+	}
+	w.ahead.noteAnswered(i.depth(), i.held, size)
+	i.held = size
+	w.refuse(i, err)
+	switch {
+	case i.state == gone:
 		w.total--
-		return vanished, nil
+	case w.wantsMore(i):
+		i.state = known
+	default:
+		i.state = ready
 	}
-	if len(e.Names) == 0 && e.Stat == nil && e.Err == nil && !w.o.Access {
-		return nil, nil
+}
+
+// refuse stores the reason why a znode could not be read, if there is one.
+func (w *walk) refuse(i *item, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, zkconn.NoNode):
+		i.state, i.err = gone, err
+	case errors.Is(err, zkconn.NoAuth):
+		i.err = cmp.Or(i.err, err)
+	default:
+		w.failed = cmp.Or(w.failed, err)
 	}
-	k := &znodeInfo{Znode: dump.Znode{Path: path, Kind: e.Kind, ACL: e.ACL, Stat: e.Stat}, err: e.Err, cost: entryOverhead}
-	if len(e.Names) == 0 {
-		return k, nil
+}
+
+// wantsMore reports whether to request the data or the ACL of an item.
+func (w *walk) wantsMore(i *item) bool {
+	switch {
+	case !w.o.Data && !w.o.ACL, i.err != nil && w.o.Data:
+		return false
+	case w.o.Select == nil:
+		return i.err == nil && w.o.Data
+	}
+	return w.o.Select(&i.Znode, i.err)
+}
+
+// wantsNames reports whether to request the names of the children of znodes at the given depth below
+// the root.
+func (w *walk) wantsNames(depth int) bool { return w.o.Depth == 0 || depth < w.o.Depth }
+
+// addChildren stores the names of an item's children, and adds them to the list.
+func (w *walk) addChildren(i *item, list []string) {
+	if len(list) == 0 {
+		return
 	}
 	// Names are sorted as in zkCli, which compares UTF-16 code units. Valid names contain only
 	// characters of the Basic Multilingual Plane, for which comparing bytes has the same result.
-	slices.Sort(e.Names)
-	f := &folder{parent: parent, index: index, path: path, names: e.Names, stat: e.Stat}
-	if parent != nil {
-		f.depth = parent.depth + 1
-		f.paths, f.namesCost = parent.paths, parent.namesCost
+	slices.Sort(list)
+	i.Children = list
+	w.total += len(list)
+	f := &folder{depth: 1}
+	if i.up != nil {
+		*f = folder{depth: i.up.depth + 1, paths: i.up.paths, names: i.up.names}
 	}
-	for _, name := range e.Names {
-		k.cost += nameOverhead + len(name)
+	f.paths += len(i.Path)
+	for _, name := range list {
+		f.names += nameOverhead + len(name)
 	}
-	f.paths += len(path)
-	if f.namesCost += k.cost; tooDeep(f) {
-		return nil, &tooDeepError{w.root, f.depth, len(path)}
+	if f.tooDeep(i.Path) {
+		w.failed = &tooDeepError{w.root, f.depth - 1, len(i.Path)}
 	}
-	w.total += len(e.Names)
-	k.folder = f
-	if below := w.want(f.depth + 1); below == (Want{}) {
-		f.bottom = true
-	} else {
-		w.unasked.add(f)
+	i.next = &item{Znode: dump.Znode{Path: i.Path, Children: list}, up: f, next: i.next}
+	if w.firstRequest(f.depth) != askNothing {
+		at, _ := slices.BinarySearchFunc(w.unasked, i.next, visitOrder)
+		w.unasked = slices.Insert(w.unasked, at, i.next)
 	}
-	return k, nil
+}
+
+// visitOrder compares two folded items in the order in which their children are visited. The remaining
+// children of a folder come after the children of its descendants.
+func visitOrder(a, b *item) int {
+	switch {
+	case dump.Within(a.Path, b.Path):
+		return -1
+	case dump.Within(b.Path, a.Path):
+		return 1
+	}
+	return dump.InOrder(a.Path, b.Path)
+}
+
+// interrupted returns the cause of ctx if err means that a request was not sent because ctx had
+// ended. Otherwise, it returns err.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.As(err, new(*zkconn.UnsentError)) {
+		return context.Cause(ctx)
+	}
+	return err
 }

@@ -10,12 +10,13 @@ import (
 	"github.com/go-zookeeper/zk"
 	"pgregory.net/rapid"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-// fakeSource is a Source whose children are computed by a function. It counts requests.
-type fakeSource struct {
+// fakeTree is a tree whose children are computed by a function. It counts requests.
+type fakeTree struct {
 	children func(path string) ([]string, error)
 	asked    map[string]int
 	batches  int
@@ -25,46 +26,49 @@ type fakeSource struct {
 	slow     bool
 }
 
-func (s *fakeSource) Batch(want Want) int { return 256 }
+// walk starts a walk of the tree.
+func (f *fakeTree) walk(root string, o Options) (*walk, error) {
+	w := newWalk(context.Background(), root, o)
+	w.start = func(r *request) { f.answer(w, r) }
+	return w, w.readRoot()
+}
 
-func (s *fakeSource) Ask(paths []string, want Want) Answer {
-	s.batches++
-	s.open++
-	s.last = len(paths)
-	s.most = max(s.most, s.open)
-	if s.asked != nil {
-		for _, p := range paths {
-			s.asked[p]++
+// answer answers the request r of the walk w.
+func (f *fakeTree) answer(w *walk, r *request) {
+	f.batches++
+	f.open++
+	f.last = len(r.items)
+	f.most = max(f.most, f.open)
+	if f.asked != nil {
+		for _, i := range r.items {
+			f.asked[i.Path]++
 		}
 	}
-	return fakeAnswer{s, paths, want}
-}
-
-type fakeAnswer struct {
-	s     *fakeSource
-	paths []string
-	want  Want
-}
-
-func (a fakeAnswer) Ready() bool { return a.s.batches%2 == 0 }
-
-func (a fakeAnswer) Slowed() bool { return a.s.slow }
-
-func (a fakeAnswer) Wait(_ context.Context, room []Entry) ([]Entry, error) {
-	a.s.open--
-	entries := room[:0]
-	for _, p := range a.paths {
-		var e Entry
-		if a.want.Names {
-			e.Names, e.Err = a.s.children(p)
+	r.reply = fakeReply{f}
+	r.wait = func(context.Context) error {
+		f.open--
+		for len(r.items) > 0 {
+			i := r.take()
+			st := &zk.Stat{DataLength: int32(len(i.Path))}
+			if r.kind == askStat {
+				w.putStat(i, st, nil)
+				continue
+			}
+			names, err := f.children(i.Path)
+			if r.kind == askList && err == nil {
+				i.Stat = st
+			}
+			w.putNames(i, names, err)
 		}
-		if a.want.Stat {
-			e.Stat = &zk.Stat{DataLength: int32(len(p))}
-		}
-		entries = append(entries, e)
+		return nil
 	}
-	return entries, nil
 }
+
+type fakeReply struct{ f *fakeTree }
+
+func (r fakeReply) Ready() bool { return r.f.batches%2 == 0 }
+
+func (r fakeReply) Slowed() bool { return r.f.slow }
 
 // TestWalkOfRandomTrees compares walks with a simple recursive listing, as in zkCli. Some znodes
 // vanish before they are listed, and some are unreadable. Some walks have so little memory that
@@ -90,7 +94,7 @@ func TestWalkOfRandomTrees(t *testing.T) {
 				fates[child] = &zkconn.Error{Code: zkconn.NoAuth, Path: child}
 			}
 		}
-		src := &fakeSource{asked: map[string]int{}, children: func(p string) ([]string, error) {
+		src := &fakeTree{asked: map[string]int{}, children: func(p string) ([]string, error) {
 			if fates[p] != nil {
 				return nil, fates[p]
 			}
@@ -98,29 +102,21 @@ func TestWalkOfRandomTrees(t *testing.T) {
 		}}
 		depth := rapid.IntRange(0, 4).Draw(t, "depth")
 		o := Options{Depth: depth, Stat: rapid.Bool().Draw(t, "stat")}
-		w, err := Begin(context.Background(), src, "/", o)
+		w, err := src.walk("/", o)
 		zktest.Must(t, err)
 		w.ahead.limit = rapid.SampledFrom([]int{0, 1000, 10_000, readAheadBytes}).Draw(t, "memory")
 		var got, want []string
-		open := []string{}
-		for s, err := range w.Steps() {
-			switch {
-			case err != nil:
+		for z, err := range w.znodes {
+			if z == nil {
 				t.Fatal(err)
-			case s.Kind == Enter:
-				got = append(got, fmt.Sprint(s.Path(), s.Depth, s.Names, s.Last, s.Err))
-				if len(s.Names) > 0 {
-					open = append(open, s.Path())
-				}
-			case s.Kind == Leave:
-				if last := open[len(open)-1]; last != s.Path() {
-					t.Fatalf("left %s and not %s", s.Path(), last)
-				}
-				open = open[:len(open)-1]
+			}
+			got = append(got, fmt.Sprint(z.Path, z.Children, err))
+			if o.Stat != (z.Stat != nil) && err == nil {
+				t.Fatalf("%s: stat %v", z.Path, z.Stat)
 			}
 		}
-		var former func(p string, d int, last bool)
-		former = func(p string, d int, last bool) {
+		var former func(p string, d int)
+		former = func(p string, d int) {
 			known := o.Depth == 0 || d < o.Depth
 			fate := fates[p]
 			if known && fate != nil && fate.(*zkconn.Error).Code == zkconn.NoNode {
@@ -133,17 +129,14 @@ func TestWalkOfRandomTrees(t *testing.T) {
 			if !known {
 				fate = nil
 			}
-			want = append(want, fmt.Sprint(p, d, names, last, fate))
-			for i, n := range names {
-				former(zkconn.Join(p, n), d+1, i == len(names)-1)
+			want = append(want, fmt.Sprint(p, names, fate))
+			for _, n := range names {
+				former(zkconn.Join(p, n), d+1)
 			}
 		}
-		former("/", 0, true)
+		former("/", 0)
 		if !slices.Equal(got, want) {
 			t.Fatalf("\n got %q\nwant %q", got, want)
-		}
-		if len(open) > 0 {
-			t.Fatalf("%v were never left", open)
 		}
 		for p, n := range src.asked {
 			if n != 1 {
@@ -157,12 +150,12 @@ func TestWalkOfRandomTrees(t *testing.T) {
 }
 
 // endlessTree returns a tree in which every znode down to the given depth has fan children.
-func endlessTree(fan, depth int) *fakeSource {
+func endlessTree(fan, depth int) *fakeTree {
 	names := make([]string, fan)
 	for i := range names {
 		names[i] = fmt.Sprintf("name-%06d", i)
 	}
-	return &fakeSource{children: func(p string) ([]string, error) {
+	return &fakeTree{children: func(p string) ([]string, error) {
 		if strings.Count(p, "/") > depth {
 			return nil, nil
 		}
@@ -172,15 +165,15 @@ func endlessTree(fan, depth int) *fakeSource {
 
 // TestWalkKeepsLittle checks that a long walk of a huge tree holds little in memory.
 func TestWalkKeepsLittle(t *testing.T) {
-	for name, src := range map[string]*fakeSource{"wide": endlessTree(1000, 1000), "narrow": endlessTree(2, 1000), "two levels": endlessTree(1000, 2)} {
+	for name, src := range map[string]*fakeTree{"wide": endlessTree(1000, 1000), "narrow": endlessTree(2, 1000), "two levels": endlessTree(1000, 2)} {
 		for _, stat := range []bool{false, true} {
-			w, err := Begin(t.Context(), src, "/top", Options{Stat: stat})
+			w, err := src.walk("/top", Options{Stat: stat})
 			zktest.Must(t, err)
 			steps, kept := 0, 0
-			for s, err := range w.Steps() {
+			for z, err := range w.znodes {
 				zktest.Must(t, err)
 				kept = max(kept, w.ahead.buffered)
-				if steps++; steps == 300_000 || s.Depth > 500 {
+				if steps++; steps == 300_000 || dump.Depth(z.Path) > 500 {
 					break
 				}
 			}
@@ -199,12 +192,12 @@ func TestWalkKeepsLittle(t *testing.T) {
 // TestWalkEndsWithTheLoop checks that a walk requests nothing after the loop is left.
 func TestWalkEndsWithTheLoop(t *testing.T) {
 	src := endlessTree(100, 3)
-	w, err := Begin(t.Context(), src, "/top", Options{})
+	w, err := src.walk("/top", Options{})
 	zktest.Must(t, err)
 	asked := 0
-	for s, err := range w.Steps() {
+	for z, err := range w.znodes {
 		zktest.Must(t, err)
-		if s.Kind == Enter && s.Depth == 2 {
+		if dump.Depth(z.Path) == 3 {
 			asked = src.batches
 			break
 		}
