@@ -39,8 +39,6 @@ var batches = []batch{
 	{name: "second", cases: `^(c6[3-9]|c[78]\d|p\d\d)_`},
 	{name: "old-syntax", cases: `^s\d\d_`},
 	{name: "third", cases: `^(c9\d|d0\d|d10)_`},
-	{name: "restarts", cases: `^x0[12]_`},
-	{name: "stopped", cases: `^d11_`},
 	{name: "quota", cases: `^x04_`, options: []zktest.Option{zktest.EnforceQuota()}},
 	{name: "large", cases: `^x05_`, before: map[string]func(*testing.T, *zk.Conn){"x05_ls_large": createLarge}},
 	{name: "reconfig", cases: `^x07_`, options: []zktest.Option{zktest.Quorum(), zktest.SkipACL()}},
@@ -106,7 +104,7 @@ func newBatchServer(t *testing.T, b batch) *batchServer {
 	return w
 }
 
-// noLogger discards the client library's messages about a stopped server.
+// noLogger discards the client library's messages.
 type noLogger struct{}
 
 func (noLogger) Printf(string, ...any) {}
@@ -159,50 +157,6 @@ func createLarge(t *testing.T, c *zk.Conn) {
 	}
 }
 
-// hasRemarks reports whether commands were executed between the lines of the recording.
-func (r *recording) hasRemarks() bool {
-	return slices.ContainsFunc(r.steps, func(s step) bool { return len(s.before) > 0 })
-}
-
-// perform executes the commands in a remark.
-func (w *batchServer) perform(t *testing.T, zksh *process, remark string) {
-	for _, part := range strings.Split(strings.TrimPrefix(remark, "sh: "), "; ") {
-		switch part {
-		case "(path) stop":
-			old := zksh.openSockets(t)
-			w.server.Stop()
-			// Before zksh notices that the connection is closed, a request would fail with another
-			// error.
-			zktest.Eventually(t, "zksh drops its connection", func() bool {
-				now := zksh.openSockets(t)
-				return !slices.ContainsFunc(old, func(s string) bool { return slices.Contains(now, s) })
-			})
-		case "(path) start":
-			w.server.Restart()
-			w.awaitClient(t)
-		default:
-			// The recorded pauses were for zkCli, whose commands fail while it has no
-			// connection. zksh needs none, because it waits for its current attempt to connect.
-			if !strings.HasPrefix(part, "sleep ") {
-				t.Fatalf("what is %q?", remark)
-			}
-		}
-	}
-}
-
-// awaitClient waits until zksh has resumed its session. This can take a while, because a
-// server that is starting leaves some connect requests unanswered.
-func (w *batchServer) awaitClient(t *testing.T) {
-	own := fmt.Sprintf("%#x", w.conn.SessionID())
-	zktest.Eventually(t, "zksh comes back", func() bool {
-		answer, _ := zktest.FourLetter(w.server.Addr(), "cons", time.Second) // on an error, Eventually asks again
-		return slices.ContainsFunc(sessionID.FindAllStringSubmatch(answer, -1), func(m []string) bool { return m[1] != own })
-	})
-}
-
-// sessionID matches the id of a session in the output of cons.
-var sessionID = regexp.MustCompile(`sid=(0x[0-9a-f]+)`)
-
 // A stream collects standard output or standard error of zksh.
 type stream struct {
 	w   *batchServer
@@ -228,9 +182,5 @@ func (s *stream) len() int {
 func (s *stream) normal() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return normal(dyingServerError.ReplaceAllString(s.w.toRecorded.Replace(s.buf.String()), "$1: connection refused"))
+	return normal(s.w.toRecorded.Replace(s.buf.String()))
 }
-
-// dyingServerError matches errors of an attempt to connect at the moment when the server is
-// killed. A moment later, the error would be "connection refused".
-var dyingServerError = regexp.MustCompile(`(cannot connect: ` + regexp.QuoteMeta(recordedAddr) + `): (connection reset by peer|the server closed the connection without answering, perhaps because this port expects TLS \(use --tls\), or because the server has no quorum \(use -r\))`)

@@ -246,10 +246,10 @@ func (e *expectation) exitStatus() int {
 	return 0
 }
 
-// streams returns the normalized outputs of the first n steps.
-func (e *expectation) streams(n int) (out, errs string) {
+// streams returns the normalized outputs of all steps.
+func (e *expectation) streams() (out, errs string) {
 	var o, x []string
-	for _, a := range e.answers[:n] {
+	for _, a := range e.answers {
 		o, x = append(o, a.out...), append(x, a.err...)
 	}
 	return normal(joined(o)), normal(joined(x))

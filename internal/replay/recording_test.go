@@ -25,7 +25,6 @@ type recording struct {
 // A step is a line of input, or a whole one-shot run, and the output of zkCli for it.
 type step struct {
 	line     string
-	before   []string // remarks: commands executed before the line was sent, such as stopping the server
 	out, err []string // lines of standard output and standard error
 }
 
@@ -48,14 +47,12 @@ func load(name string) (*recording, error) {
 		r.steps = []step{{}}
 	}
 	var start []string
-	var remarks []string
 	for line := range strings.Lines(text[2]) {
 		kind, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "|")
 		rest = strings.TrimPrefix(rest, " ")
 		switch kind {
 		case "I":
-			r.steps = append(r.steps, step{line: rest, before: remarks})
-			remarks = nil
+			r.steps = append(r.steps, step{line: rest})
 		case "O", "E":
 			if len(r.steps) == 0 {
 				start = append(start, rest)
@@ -68,7 +65,6 @@ func load(name string) (*recording, error) {
 				s.err = append(s.err, rest)
 			}
 		case "#":
-			remarks = append(remarks, rest)
 			if status, ok := strings.CutPrefix(rest, "exit status "); ok {
 				r.status = status
 			}

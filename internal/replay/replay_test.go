@@ -10,9 +10,7 @@ package replay
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -118,20 +116,9 @@ func (s *suite) check(t *testing.T, w *batchServer, r *recording, declared *row)
 		t.Errorf("rules in use: %v; declared: %v", want.rules, declared.rules)
 	}
 	p := s.start(t, w, r)
-	if !r.hasRemarks() {
-		p.send(w.toCurrent(r.input))
-	} else {
-		for i, step := range r.steps {
-			out, errs := want.streams(i)
-			for _, remark := range step.before {
-				p.await(t, out, errs)
-				w.perform(t, p, remark)
-			}
-			p.send(w.toCurrent(step.line + "\n"))
-		}
-	}
+	p.send(w.toCurrent(r.input))
 	status := p.end(t)
-	out, errs := want.streams(len(want.answers))
+	out, errs := want.streams()
 	compare(t, "standard output", p.out.normal(), out)
 	compare(t, "standard error", p.err.normal(), errs)
 	if status != want.exitStatus() {
@@ -163,10 +150,7 @@ func (s *suite) updateRow(t *testing.T, w *batchServer, r *recording, old *row) 
 	lines := strings.SplitAfter(r.input, "\n")
 	var out, errs int   // lengths of the normalized outputs after the previous step
 	var out0, errs0 int // lengths of the raw outputs after the previous step
-	for i, step := range r.steps {
-		for _, remark := range step.before {
-			w.perform(t, p, remark)
-		}
+	for i := range r.steps {
 		if !r.oneShot() {
 			p.send(w.toCurrent(lines[i]))
 			predicted, _ := predict(r, i)
@@ -283,32 +267,6 @@ func (p *process) end(t *testing.T) int {
 
 // timeout is longer than any wait takes here, even on a busy machine.
 const timeout = 60 * time.Second
-
-// await waits until the normalized outputs equal out and errs.
-func (p *process) await(t *testing.T, out, errs string) {
-	complete := func() bool { return p.out.normal() == out && p.err.normal() == errs }
-	for end := time.Now().Add(timeout); !complete(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited for\n%s%s\nhave\n%s%s", out, errs, p.out.normal(), p.err.normal())
-		}
-	}
-}
-
-// openSockets returns the sockets that zksh has open.
-func (p *process) openSockets(t *testing.T) []string {
-	t.Helper()
-	dir := fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid)
-	files, err := os.ReadDir(dir)
-	zktest.Must(t, err)
-	var open []string
-	for _, f := range files {
-		// Readlink fails for a file that has been closed meanwhile.
-		if target, err := os.Readlink(filepath.Join(dir, f.Name())); err == nil && strings.HasPrefix(target, "socket:") {
-			open = append(open, target)
-		}
-	}
-	return open
-}
 
 // settle waits until zksh prints nothing more for 0.3 s. If likely is true, it first waits up
 // to 3 s until there is more output than before bytes.

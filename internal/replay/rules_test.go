@@ -77,7 +77,7 @@ var (
 	badACL              = regexp.MustCompile(`does not have the form scheme:id:perm|Unknown perm type: `)
 	explanation         = regexp.MustCompile(`^ \((expected (data|acl)?[vV]ersion \w+(, is (\w+|<zxid>))?|its parent \S+ does not exist(; -p creates missing parents)?)\)$`)
 	offlineCommand      = regexp.MustCompile(`^(history|printwatches|version|redo)$`)
-	serverSays          = regexp.MustCompile(`: (Node does not exist: |Insufficient permission : |version No is not valid : |cannot connect: |KeeperErrorCode = No such watcher)`)
+	serverSays          = regexp.MustCompile(`: (Node does not exist: |Insufficient permission : |version No is not valid : |cannot connect: )`)
 )
 
 const usageScreen = "ZooKeeper -server host:port "
@@ -157,10 +157,6 @@ var rules = []rule{
 	{"script-ends", "a script whose server is gone ends; the lines behind are not run", func(d difference) bool {
 		return slices.Contains(d.earlier, "unreachable") && len(d.got.out)+len(d.got.err) == 0 && d.got.status == 0
 	}},
-	{"script-waits", "a script waits for a server that was lost; its lines are answered when that is back", func(d difference) bool {
-		quiet := len(d.got.out)+len(d.got.err) == 0 && d.got.status == 0
-		return quiet && (strings.Contains(d.recErr(), "ConnectionLoss") || slices.Contains(d.earlier, "script-waits"))
-	}},
 	{"one-message", "errors as FILE:LINE: command: message", func(d difference) bool {
 		return d.onlyError(1) && len(d.recordedStep().err) == 2 && strings.HasSuffix(d.gotErr(), ": "+d.recordedStep().err[1])
 	}},
@@ -214,8 +210,7 @@ var rules = []rule{
 		return slices.Equal(d.recordedStep().out, []string{"0 - null"}) && slices.Equal(d.got.out, []string{"0 - history"})
 	}},
 	{"consequence", "follows from a differing line before it", func(d difference) bool {
-		waited := slices.Contains(d.earlier, "script-waits") && d.got.status == 1
-		plain := d.gotErr() == "" || serverSays.MatchString(d.gotErr()) && (waited || d.onlyError(1, 69))
+		plain := d.gotErr() == "" || serverSays.MatchString(d.gotErr()) && d.onlyError(1, 69)
 		return plain && slices.ContainsFunc(d.earlier, func(rule string) bool { return slices.Contains(stateChangingRules, rule) })
 	}},
 }
@@ -242,7 +237,7 @@ func openQuotes(lines []step) bool {
 // stateChangingRules lists the rules after which a session or a znode differs from the
 // recording.
 var stateChangingRules = []string{
-	"crash-input", "extra-words", "positional-version", "silent-wrong", "all-versions", "quota-chroot", "large-reply", "unreachable", "open-quote", "script-waits",
+	"crash-input", "extra-words", "positional-version", "silent-wrong", "all-versions", "quota-chroot", "large-reply", "unreachable", "open-quote",
 }
 
 // whyNotCovered returns the reason why a rule does not cover a difference, or "" if it does.

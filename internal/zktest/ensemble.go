@@ -50,16 +50,16 @@ func (s *Server) Leads() bool {
 // Patience, the test ends with Fatal.
 func Ask(tb testing.TB, addr, command string) string {
 	tb.Helper()
-	output, err := FourLetter(addr, command, Patience)
+	output, err := fourLetter(addr, command, Patience)
 	if err != nil {
 		tb.Fatalf("zktest: %s: %v", command, err)
 	}
 	return output
 }
 
-// FourLetter returns a server's output for a four-letter command. If the output is not complete
+// fourLetter returns a server's output for a four-letter command. If the output is not complete
 // within the limit, it returns an error, and the output received so far.
-func FourLetter(addr, command string, limit time.Duration) (output string, err error) {
+func fourLetter(addr, command string, limit time.Duration) (output string, err error) {
 	conn, err := net.DialTimeout("tcp", addr, limit)
 	if err != nil {
 		return "", err

@@ -215,7 +215,7 @@ func listens(addr string) bool {
 // It waits only 300 ms, because srvr can fail inside a server that is starting. Such a server
 // neither replies nor closes the connection.
 func srvrContains(addr, text string) bool {
-	output, _ := FourLetter(addr, "srvr", 300*time.Millisecond)
+	output, _ := fourLetter(addr, "srvr", 300*time.Millisecond)
 	return strings.Contains(output, text)
 }
 

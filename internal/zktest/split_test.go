@@ -19,7 +19,7 @@ func TestSplit(t *testing.T) {
 		s.Isolate(i)
 		// A member that has not answered at all may still be serving.
 		Eventually(t, "nobody serves alone", func() bool {
-			answer, err := FourLetter(s.Addr(i), "srvr", Patience)
+			answer, err := fourLetter(s.Addr(i), "srvr", Patience)
 			return err == nil && answer != "" && !strings.Contains(answer, "\nMode: ")
 		})
 		next, last := s.Addr((i+1)%3), s.Addr((i+2)%3)
