@@ -142,24 +142,6 @@ func fill(t *testing.T, w *os.File) {
 	}
 }
 
-// A short connection loss costs neither the lock nor the command.
-func TestCommandOutlivesAShortOutage(t *testing.T) {
-	t.Parallel()
-	server, chroot := zktest.Shared(t).Addr(), newChroot(t)
-	proxy := zktest.NewProxy(t, server)
-	done := filepath.Join(t.TempDir(), "done")
-	g := startLocked(t, proxy.Addr()+chroot, "", "until [ -e "+done+" ]; do sleep 0.1; done; exit 5")
-	proxy.Cut()
-	r := newRival(t, server+chroot)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	if _, err := zklock.New(rivalConn{r.Session}, "/l", zklock.Options{}).Lock(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("another client got the lock: %v", err)
-	}
-	zktest.Must(t, os.WriteFile(done, nil, 0o600))
-	wantExit(t, g.cmd, 5)
-}
-
 // Case 22 of the lock recipe (lockcmd/zklock/CASES.md): if zksh is killed, its command is
 // terminated too, and another client gets the lock.
 func TestKilledHolder(t *testing.T) {
