@@ -1,9 +1,7 @@
 package sandbox
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/zksh/zksh/internal/jute"
@@ -92,72 +90,6 @@ func TestErrorCodes(t *testing.T) {
 	}
 }
 
-func TestACLEntries(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, s *Server) {
-		c := open(t, s)
-		for _, tt := range []struct {
-			scheme, id string
-			ok         bool
-		}{
-			{"world", "anyone", true}, {"world", "x", false}, {"auth", "", false}, {"", "", false}, {"super", "", false},
-			{"ip", "127.0.0.1", true}, {"ip", "127.0.0.1/8", true}, {"ip", "1.2.3.4/33", false}, {"ip", "1.2.3", false},
-			{"ip", "1.2.3.400", false}, {"ip", "1.2.3.4/", false}, {"ip", "1.2.3.4/-1", false}, {"ip", "::1", false}, {"ip", "", false},
-			{"digest", "a:b", true}, {"digest", ":b", true}, {"digest", "a:b:", true}, {"digest", "a", false},
-			{"digest", "a:", false}, {"digest", "a:b:c", false}, {"sasl", "a", false}, {"x509", "CN=a", false},
-		} {
-			err := code(c.call(jute.OpCreate, rawzk.Create("/n", nil, []rawzk.ACL{{Perms: permAll, Scheme: tt.scheme, ID: tt.id}}, modeSequential)).Err)
-			if (err == codeOK) != tt.ok || !tt.ok && err != codeInvalidACL {
-				t.Errorf("%s:%s: error %d", tt.scheme, tt.id, err)
-			}
-		}
-	})
-}
-
-func TestACLEnforcement(t *testing.T) {
-	bubble(t, Options{SuperDigest: digestOf("super:secret")}, func(t *testing.T, s *Server) {
-		owner, other, root := open(t, s), open(t, s), open(t, s)
-		owner.must(jute.OpAuth, rawzk.Auth("digest", "u:p"))
-		root.must(jute.OpAuth, rawzk.Auth("digest", "super:secret"))
-		list := []rawzk.ACL{{Perms: permAll, Scheme: "auth"}, {Perms: permRead, Scheme: "world", ID: "anyone"}}
-		owner.must(jute.OpCreate, rawzk.Create("/mine", nil, list, 0))
-		for name, tt := range map[string]struct {
-			op   int32
-			body []byte
-		}{
-			"set": {jute.OpSetData, rawzk.Set("/mine", nil, -1)}, "setACL": {jute.OpSetACL, rawzk.SetACL("/mine", list, -1)},
-			"create": {jute.OpCreate, rawzk.Create("/mine/x", nil, rawzk.Open, modeSequential)},
-		} {
-			want := codeNoAuth
-			if name == "setACL" {
-				want = codeInvalidACL // this check comes first: auth without identities
-			}
-			if err := code(other.call(tt.op, tt.body).Err); err != want {
-				t.Errorf("%s: error %d", name, err)
-			}
-			owner.must(tt.op, tt.body)
-		}
-		root.must(jute.OpSetData, rawzk.Set("/mine", nil, -1))
-		ids := func(c *client) string {
-			var all []string
-			for _, a := range readACL(c.must(jute.OpGetACL, rawzk.Path("/mine"))) {
-				all = append(all, fmt.Sprintf("%s:%s:%d", a.scheme, a.id.id, a.perms))
-			}
-			return strings.Join(all, " ")
-		}
-		// The digest of u:p is the output of: echo -n u:p | openssl sha1 -binary | base64
-		if got, want := ids(owner), "digest:u:Jq7wMyA/w2Vd5WIDAKdu4OIIFEQ=:31 world:anyone:1"; got != want {
-			t.Errorf("the owner sees %s instead of %s", got, want)
-		}
-		if got, want := ids(other), "digest:u:x:31 world:anyone:1"; got != want {
-			t.Errorf("others see %s instead of %s", got, want)
-		}
-		if f := other.call(jute.OpAuth, rawzk.Auth("bogus", "")); code(f.Err) != codeAuthFailed {
-			t.Errorf("an unknown scheme: error %d", f.Err)
-		}
-		other.waitClosed()
-	})
-}
-
 // An event that is withheld because the client lacks READ still removes the watch.
 func TestEventsNeedRead(t *testing.T) {
 	bubble(t, Options{}, func(t *testing.T, s *Server) {
@@ -169,36 +101,6 @@ func TestEventsNeedRead(t *testing.T) {
 		owner.create("/n", 0)
 		if frames, err := other.Flush(); err != nil || len(frames) > 0 {
 			t.Errorf("got %v, %v", frames, err)
-		}
-	})
-}
-
-func TestMultiIsAllOrNothing(t *testing.T) {
-	bubble(t, Options{}, func(t *testing.T, s *Server) {
-		c, watcher := open(t, s), open(t, s)
-		watcher.must(jute.OpAddWatch, rawzk.PathInt("/", 1))
-		ops := []rawzk.Op{
-			{Op: jute.OpCreate, Body: rawzk.Create("/m", nil, rawzk.Open, 0)},
-			{Op: jute.OpCreate, Body: rawzk.Create("/m/s", nil, rawzk.Open, modeSequential)},
-			{Op: jute.OpSetData, Body: rawzk.Set("/m", []byte("x"), 0)},
-			{Op: jute.OpCheck, Body: rawzk.PathInt("/m", 1)},
-		}
-		bad := append(slices.Clone(ops), rawzk.Op{Op: jute.OpDelete, Body: rawzk.PathInt("/m", -1)}, ops[0])
-		d := c.must(jute.OpMulti, rawzk.Multi(bad...))
-		for i, want := range []code{0, 0, 0, 0, codeNotEmpty, codeRuntimeInconsistency} {
-			if typ, _, err, again := d.Int(), d.Bool(), code(d.Int()), code(d.Int()); typ != opError || err != want || again != want {
-				t.Errorf("result %d: type %d, errors %d and %d instead of %d", i, typ, err, again, want)
-			}
-		}
-		if c.exists("/m") {
-			t.Error("a failed multi has left something behind")
-		}
-		if frames, _ := watcher.Flush(); len(frames) > 0 {
-			t.Error("a failed multi has fired watches")
-		}
-		c.must(jute.OpMulti, rawzk.Multi(ops...))
-		if n := s.tree.nodes["/m"]; n.version != 1 || n.czxid != n.mzxid || n.mzxid != s.zxid || n.children["s0000000000"] == nil {
-			t.Errorf("got %+v", n)
 		}
 	})
 }

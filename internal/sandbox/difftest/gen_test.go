@@ -109,7 +109,9 @@ func (g *gen) aclEntry() rawzk.ACL {
 		[2]string{"digest", "a:b:"})
 	if g.chance(4) {
 		who = pick(g, [2]string{"world", "x"}, [2]string{"digest", "a"}, [2]string{"digest", "a:b:c"},
-			[2]string{"digest", ":"}, [2]string{"ip", "1.2.3"}, [2]string{"ip", "1.2.3.4/33"}, [2]string{"ip", "::1"},
+			[2]string{"digest", ":"}, [2]string{"digest", ":b"}, [2]string{"digest", "a:"}, [2]string{"ip", "1.2.3"},
+			[2]string{"ip", "1.2.3.400"}, [2]string{"ip", "1.2.3.4/33"}, [2]string{"ip", "1.2.3.4/"},
+			[2]string{"ip", "1.2.3.4/-1"}, [2]string{"ip", "::1"}, [2]string{"ip", ""},
 			[2]string{"sasl", "a"}, [2]string{"super", ""}, [2]string{"x509", "CN=a"}, [2]string{"", ""}, [2]string{"bogus", "x"})
 	}
 	return rawzk.ACL{Perms: perms, Scheme: who[0], ID: who[1]}
