@@ -1,6 +1,10 @@
 package shell
 
-import "io"
+import (
+	"io"
+
+	"github.com/zksh/zksh/shell/exit"
+)
 
 // An Output is one of the two streams to which a shell writes: standard output or standard error.
 type Output struct {
@@ -30,6 +34,15 @@ func (o *Output) columns() int {
 	}
 	columns, _ := o.Size()
 	return columns
+}
+
+// A reportingWriter makes the error of a failed write an exit.WriteError. An answer can be read from a
+// server while it is printed, so only the writer knows which of the two has failed.
+type reportingWriter struct{ w io.Writer }
+
+func (r reportingWriter) Write(p []byte) (int, error) {
+	n, err := r.w.Write(p)
+	return n, exit.AsWriteError(err)
 }
 
 // answers is a writer to standard output that can combine several answers into a single write.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/peer"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/tty"
 	"github.com/zksh/zksh/internal/userfile"
@@ -175,7 +176,22 @@ func (o *redirection) begin() error {
 		}
 	}
 	o.printer = render.Printer{W: o.dst, Format: o.s.cfg.Format}
+	if o.program != "" {
+		o.printer.W = programInput{o.dst}
+	}
 	return nil
+}
+
+// programInput is the standard input of a program. Its Write returns errReaderClosed after the
+// program has closed it.
+type programInput struct{ pipe *os.File }
+
+func (p programInput) Write(b []byte) (int, error) {
+	n, err := p.pipe.Write(b)
+	if peer.Unread(err) {
+		err = errReaderClosed
+	}
+	return n, err
 }
 
 // start starts the program. The program is terminated when the shell ends. In the interactive
@@ -255,11 +271,7 @@ func (o *redirection) Print(v render.Value) error {
 	if err := o.begin(); err != nil {
 		return err
 	}
-	err := o.printer.Print(v)
-	if o.program != "" && exit.Unread(err) {
-		return errReaderClosed
-	}
-	return err
+	return o.printer.Print(v)
 }
 
 // Progress shows nothing if the answers go to a program, because that program may use the

@@ -9,7 +9,6 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/shell/exit"
 )
 
 // A region is a commands.Region of a screen: lines on the terminal that can be redrawn. A region
@@ -95,7 +94,7 @@ func (r *region) Close(keep bool) error {
 		s.erase()
 		_, err := io.WriteString(r.to.W, strings.Join(r.lines, "\n")+"\n")
 		if err != nil {
-			return exit.AsWriteError(err)
+			return err
 		}
 		return s.redraw()
 	}
@@ -151,7 +150,7 @@ func (s *screen) redraw() error {
 	}
 	s.picture = now
 	_, err := io.WriteString(now.to, text+end)
-	return exit.AsWriteError(err)
+	return err
 }
 
 // erase removes the regions from the terminal. The caller must hold mu.

@@ -125,7 +125,7 @@ func (s *screen) event(v render.Value) error {
 	defer s.mu.Unlock()
 	defer s.hideRegions(s.out)()
 	if s.editor != nil {
-		return s.editor.Notify(b.String())
+		return exit.AsWriteError(s.editor.Notify(b.String()))
 	}
 	_, err := s.out.W.Write(b.Bytes())
 	return err
@@ -199,7 +199,7 @@ func (f commandScreen) Print(v render.Value) error {
 		f.s.eventMu.Lock()
 		defer f.s.eventMu.Unlock()
 	}
-	return errors.Join(events, exit.AsWriteError(f.s.screen.answer(v)))
+	return errors.Join(events, f.s.screen.answer(v))
 }
 
 // Note prints a remark on standard error, unless the shell is quiet.
@@ -337,7 +337,7 @@ func (s *Shell) show(take func() []zkconn.Event) error {
 	var errs []error
 	for _, e := range take() {
 		if form := eventForm(s.watches.Load()); form != eventsOff && s.policy.shows(e) {
-			errs = append(errs, exit.AsWriteError(s.screen.event(event(e, form))))
+			errs = append(errs, s.screen.event(event(e, form)))
 		}
 		if e.Session() && e.State == zkconn.Expired {
 			errs = append(errs, s.policy.expired(expiredError{e.Gone}))
@@ -402,5 +402,5 @@ func (s *screen) clear() error {
 		return nil
 	}
 	_, err := io.WriteString(s.out.W, "\x1b[H\x1b[2J\x1b[3J")
-	return exit.AsWriteError(err)
+	return err
 }

@@ -166,7 +166,7 @@ func TestSizeUnknown(t *testing.T) {
 // Draw returns the error of its write.
 func TestDrawTellsAFailedWrite(t *testing.T) {
 	broken := errors.New("broken")
-	s := &screen{err: Output{W: failing{broken}, TTY: true}}
+	s := &screen{err: Output{W: reportingWriter{failing{broken}}, TTY: true}}
 	r := s.region(commands.Remarks)
 	if err := r.Draw("x"); !errors.Is(err, broken) || !errors.As(err, new(*exit.WriteError)) {
 		t.Errorf("%v", err)

@@ -9,7 +9,6 @@ import (
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/batch"
-	"github.com/zksh/zksh/shell/exit"
 )
 
 // RunLines runs the lines of a file or pipe, and returns the exit status of the first line that
@@ -60,13 +59,13 @@ func (h scriptHost) Read(line string) (cmd string, l commands.Line, err error) {
 
 // Print prints an answer. It does not print pending events first, because the batch itself prints
 // the events that arrived before the answer.
-func (h scriptHost) Print(v render.Value) error { return exit.AsWriteError(h.s.screen.answer(v)) }
+func (h scriptHost) Print(v render.Value) error { return h.s.screen.answer(v) }
 
 func (h scriptHost) Note(text string)   { h.s.env.Screen.Note(text) }
 func (h scriptHost) Alert(text string)  { h.s.env.Screen.Alert(text) }
 func (h scriptHost) Report(text string) { h.s.screen.complain(text) }
 func (h scriptHost) Buffer()            { h.s.screen.buffer() }
-func (h scriptHost) Flush() error       { return exit.AsWriteError(h.s.screen.flush()) }
+func (h scriptHost) Flush() error       { return h.s.screen.flush() }
 func (h scriptHost) Lost() error        { return h.s.lostLocks() }
 
 func (h scriptHost) ShowEvents(take func() []zkconn.Event) error { return h.s.show(take) }

@@ -137,8 +137,9 @@ type Shell struct {
 // New returns a Shell with the given configuration. The Shell does nothing until one of its Run
 // methods or Wait is called.
 func New(cfg Config) *Shell {
+	cfg.Err.W = reportingWriter{cfg.Err.W}
 	to := &screen{err: cfg.Err, silent: cfg.NoBell}
-	to.answers.w = cfg.Out.W
+	to.answers.w = reportingWriter{cfg.Out.W}
 	cfg.Out.W = &to.answers
 	to.out, to.printer = cfg.Out, render.Printer{W: cfg.Out.W, Format: cfg.Format, Safe: cfg.Out.TTY}
 	s := &Shell{cfg: cfg, screen: to, policy: oneShot{cfg.IsOption, cfg.NoServerHint}, recall: new(history.Recall)}

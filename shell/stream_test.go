@@ -4,12 +4,16 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
+	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/shell/exit"
 )
 
 // item is a render.Item with one cell.
@@ -73,5 +77,34 @@ func TestStreamEndsWithTheReader(t *testing.T) {
 	}})
 	if !errors.Is(err, gone) || made != 1 {
 		t.Errorf("%d lines were made: %v", made, err)
+	}
+}
+
+// An unreadable is a Value that is read from a server while it is printed, until the connection is
+// lost.
+type unreadable struct{ lost error }
+
+func (u unreadable) Text(w io.Writer) error {
+	if _, err := io.WriteString(w, strings.Repeat("data\n", 1<<16)); err != nil {
+		return err
+	}
+	return u.lost
+}
+
+// The error of an answer that cannot be read is not that of a failed write, which would end a script,
+// even if the connection reports the same system error as a closed pipe.
+func TestAnswerThatCannotBeRead(t *testing.T) {
+	for _, c := range []struct {
+		to   io.Writer
+		want int
+	}{
+		{io.Discard, commands.StatusNoServer},
+		{failing{syscall.EPIPE}, commands.StatusBrokenPipe},
+	} {
+		s := New(Config{Out: Output{W: c.to}, Err: Output{W: io.Discard}, Format: render.Text})
+		err := s.screen.answer(unreadable{&zkconn.LostError{Cause: syscall.EPIPE}})
+		if got := exit.Status(err); got != c.want {
+			t.Errorf("status %d, not %d: %v", got, c.want, err)
+		}
 	}
 }

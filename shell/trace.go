@@ -100,7 +100,7 @@ func (s *Shell) endTrace(ctx context.Context) error {
 	}
 	s.cfg.Session.Trace(nil)
 	_, err := r.Close(ctx) // the last line of the trace reports how many lines were lost
-	return exit.AsWriteError(err)
+	return err
 }
 
 // trace prints a line of the trace on standard error, above the line being typed.
@@ -110,7 +110,7 @@ func (s *screen) trace(line string) error {
 	s.answers.flush()
 	defer s.hideRegions(s.err)()
 	if s.editor != nil && s.err.TTY {
-		return s.editor.Notify(line + "\n")
+		return exit.AsWriteError(s.editor.Notify(line + "\n"))
 	}
 	_, err := io.WriteString(s.err.W, line+"\n")
 	return err

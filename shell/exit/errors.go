@@ -16,7 +16,6 @@ import (
 
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/peer"
-	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/shell/line"
 )
 
@@ -69,16 +68,11 @@ func (e *WriteError) Error() string { return "cannot write the output: " + e.cau
 // Unwrap returns the cause.
 func (e *WriteError) Unwrap() error { return e.cause }
 
-// Unread reports whether err, an error from printing, means that the reader has closed the output.
-// An answer can be read from a server while it is printed, and a lost connection can cause the same
-// system error as a closed pipe. Unread therefore returns false after a connection loss.
-func Unread(err error) bool { return peer.Unread(err) && !errors.Is(err, zkconn.ConnectionLoss) }
-
 // readerClosed reports whether err is a WriteError that was caused by the reader closing the
 // output.
 func readerClosed(err error) bool {
 	w, is := errors.AsType[*WriteError](err)
-	return is && Unread(w.cause)
+	return is && peer.Unread(w.cause)
 }
 
 // A ReportedError is the error of a line that ran other lines, such as source. It describes the

@@ -41,8 +41,8 @@ func TestStatus(t *testing.T) {
 		{SignalCause(syscall.SIGHUP), 143},
 		{&commands.StatusError{Status: commands.StatusCannotRun}, 126},
 		{AsWriteError(fmt.Errorf("write: %w", syscall.EPIPE)), 141},
-		{AsWriteError(&zkconn.LostError{Cause: syscall.EPIPE}), 69},
-		{AsWriteError(&zkconn.LostError{Cause: syscall.ECONNRESET}), 69},
+		{&zkconn.LostError{Cause: syscall.EPIPE}, 69},
+		{&zkconn.LostError{Cause: syscall.ECONNRESET}, 69},
 		{ErrTerminated, 143},
 		{context.Canceled, 143},
 	} {
