@@ -6,11 +6,9 @@ import (
 	"io"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
@@ -149,13 +147,13 @@ func TestKeysEndServingSandbox(t *testing.T) {
 	}
 }
 
-// sandbox pause makes other shells lose their connection and, after a long pause, their session.
+// sandbox pause makes other shells lose their connection. sandbox resume lets them continue their
+// session.
 func TestSandboxPause(t *testing.T) {
 	t.Parallel()
-	const timeout = 10 * time.Second
 	first := openConsole(t, "--sandbox")
 	first.expect(connected)
-	second := openConsoleIn(t, first.home, "--sandbox", "-timeout", strconv.Itoa(int(timeout.Milliseconds())))
+	second := openConsoleIn(t, first.home, "--sandbox")
 	second.expect(connected)
 	second.run("create -e /mine", `^Created /mine\n`)
 
@@ -168,17 +166,6 @@ func TestSandboxPause(t *testing.T) {
 	second.expect(connected)
 	second.run("getEphemerals", `^\[/mine\]\n`)
 	first.run("create /a", `Created /a\n`)
-
-	first.run("sandbox pause", `sandbox paused\n`)
-	time.Sleep(timeout + 5*time.Second) // sessions expire at whole ticks of 2 s
-	first.run("sandbox resume", `sandbox resumed\n`)
-	got := second.expect(`^the session expired[^\n]*\n`)
-	if !strings.Contains(got, "WatchedEvent state:Expired type:None path:null\n") || !strings.Contains(got, " /mine are gone;") {
-		t.Errorf("got %q", got)
-	}
-	second.expect(connected)
-	second.run("getEphemerals", `^\[\]\n`)
-	first.run("ls /", `\[a, zookeeper\]\n`)
 	second.typeIn("quit\r")
 	second.wantStatus(0)
 	first.typeIn("quit\r")
