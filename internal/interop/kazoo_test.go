@@ -81,7 +81,7 @@ func (s suite) run(ctx context.Context, t *testing.T, dir string, tests []string
 			share = append(share, tests[j])
 		}
 		if len(share) > 0 {
-			wg.Go(func() { texts[i] = b.run(ctx, t, dir, share, testLimit) })
+			wg.Go(func() { texts[i] = b.run(ctx, t, dir, share) })
 		}
 	}
 	wg.Wait()
@@ -110,14 +110,14 @@ func passedTests(text string) map[string]bool {
 // summary matches the last line of pytest, for example "== 3 passed in 2.72s ==".
 var summary = regexp.MustCompile(`(?m)^=+ .* in [0-9.]+s.* =+$`)
 
-// run runs tests and returns the output of pytest. If a test takes longer than limit and cannot be
+// run runs tests and returns the output of pytest. If a test takes longer than testLimit and cannot be
 // interrupted, pytest prints the stacks of its threads and ends; see kazoo_cluster.py. run then
 // starts pytest again for the tests that have not begun.
-func (b *suiteServer) run(ctx context.Context, t *testing.T, dir string, tests []string, limit time.Duration) string {
+func (b *suiteServer) run(ctx context.Context, t *testing.T, dir string, tests []string) string {
 	var text strings.Builder
 	var begun []string
 	for {
-		out, err := b.pytest(ctx, t, dir, tests, begun, limit)
+		out, err := b.pytest(ctx, t, dir, tests, begun)
 		text.Write(out)
 		if err != nil {
 			t.Errorf("pytest: %v\n%s", err, text.String())
@@ -135,11 +135,11 @@ func (b *suiteServer) run(ctx context.Context, t *testing.T, dir string, tests [
 }
 
 // pytest runs tests, except those in done, and returns the output of pytest.
-func (b *suiteServer) pytest(ctx context.Context, t *testing.T, dir string, tests, done []string, limit time.Duration) ([]byte, error) {
+func (b *suiteServer) pytest(ctx context.Context, t *testing.T, dir string, tests, done []string) ([]byte, error) {
 	// pytest's own plugin faulthandler would cancel the limit in kazoo_cluster.py after a failure.
 	args := []string{
 		"-m", "pytest", "-p", "kazoo_cluster", "-p", "no:cacheprovider", "-p", "no:faulthandler",
-		"-v", "-rfE", "--tb=short", fmt.Sprintf("--timeout=%g", limit.Seconds()), "--rootdir=.",
+		"-v", "-rfE", "--tb=short", fmt.Sprintf("--timeout=%g", testLimit.Seconds()), "--rootdir=.",
 	}
 	if !*wholeSuite {
 		for _, slow := range slowTests {
@@ -175,46 +175,6 @@ func kazooDir(t *testing.T) string {
 	dir, err := cmd.Output()
 	zktest.Need(t, err == nil, "python3-kazoo python3-pytest python3-pytest-timeout python3-mock python3-objgraph")
 	return string(dir)
-}
-
-// A test that cannot be interrupted ends with the stacks of its threads, and so does a thread at
-// the end of pytest. All other tests run.
-func TestHungTest(t *testing.T) {
-	t.Parallel()
-	kazooDir(t)
-	dir := t.TempDir()
-	zktest.Must(t, os.MkdirAll(filepath.Join(dir, "kazoo/tests"), 0o700))
-	const file = "kazoo/tests/test_hung.py"
-	zktest.Must(t, os.WriteFile(filepath.Join(dir, file), []byte(`
-import threading
-import unittest
-
-class Hung(unittest.TestCase):
-    def test_1(self):
-        pass
-
-    def test_2(self):
-        threading.Event().wait()
-
-    def test_3(self):
-        pass
-
-    def test_4(self):
-        threading.Thread(target=threading.Event().wait).start()
-
-    def tearDown(self):
-        if self.id().endswith("2"):
-            threading.Event().wait()
-`), 0o600))
-	b := newSuiteServer(t, zktest.Refused(t))
-	text := b.run(zktest.Within(t), t, dir, []string{file}, time.Second)
-	want := map[string]bool{file + "::Hung::test_1": true, file + "::Hung::test_3": true, file + "::Hung::test_4": true}
-	if passed := passedTests(text); !maps.Equal(passed, want) {
-		t.Errorf("passed: %v", passed)
-	}
-	if strings.Count(text, "in tearDown\n") != 1 || strings.Count(text, "in _shutdown\n") != 1 {
-		t.Errorf("one of the stacks is missing:\n%s", text)
-	}
 }
 
 // Kazoo's own tests that pass with ZooKeeper also pass with the sandbox. Tests that fail only
