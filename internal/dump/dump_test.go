@@ -99,8 +99,8 @@ func TestLines(t *testing.T) {
 	if diff := cmp.Diff(want, tree.Header); diff != "" {
 		t.Error(diff)
 	}
-	if tree.Trailer.Zxid != 0x100000009 || tree.Len() != len(sample()) {
-		t.Errorf("%+v, %d znodes", tree.Trailer, tree.Len())
+	if tree.Trailer.Zxid != 0x100000009 || len(tree.nodes) != len(sample()) {
+		t.Errorf("%+v, %d znodes", tree.Trailer, len(tree.nodes))
 	}
 	if !tree.Has("/app/a b/content") || tree.Has("/app/none") {
 		t.Error("the tree does not have the znodes of the file")
@@ -119,7 +119,7 @@ func TestDamagedLines(t *testing.T) {
 		t.Helper()
 		tree, err := Read(t.Context(), bytes.NewReader(b))
 		if err == nil {
-			t.Errorf("%s: %d znodes", what, tree.Len())
+			t.Errorf("%s: %d znodes", what, len(tree.nodes))
 		}
 	}
 	for i := range whole {

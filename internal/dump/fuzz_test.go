@@ -100,12 +100,12 @@ func TestSnapshotVersions(t *testing.T) {
 		for i := range whole {
 			if tree, err := Read(t.Context(), bytes.NewReader(whole[:i])); err == nil && !(version >= 38 && i == len(snapshotOf(small(), 34))) &&
 				!(version == 36 && i == len(snapshotOf(small(), 34))) && !(version >= 39 && i == len(snapshotOf(small(), 38))) {
-				t.Fatalf("3.%d cut at %d: %d znodes", version-30, i, tree.Len())
+				t.Fatalf("3.%d cut at %d: %d znodes", version-30, i, len(tree.nodes))
 			}
 			bad := bytes.Clone(whole)
 			bad[i] ^= 1 << (i % 8)
 			if tree, err := Read(t.Context(), bytes.NewReader(bad)); err == nil {
-				t.Fatalf("3.%d, byte %d changed: %d znodes", version-30, i, tree.Len())
+				t.Fatalf("3.%d, byte %d changed: %d znodes", version-30, i, len(tree.nodes))
 			}
 		}
 	}
@@ -129,8 +129,8 @@ func FuzzRead(f *testing.F) {
 					t.Errorf("%+v, %v", z, err)
 				}
 			}
-			if n != tree.Len() {
-				t.Errorf("%d of %d znodes", n, tree.Len())
+			if n != len(tree.nodes) {
+				t.Errorf("%d of %d znodes", n, len(tree.nodes))
 			}
 			zktest.Check(t, tree.Close())
 		})

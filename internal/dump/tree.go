@@ -29,16 +29,13 @@ type Tree struct {
 
 // A node is the entry of one znode in the index of a Tree.
 type node struct {
-	path   string
-	offset int64 // offset of the znode's record in the spool; -1 if the znode is not in the file
-	end    int32 // index after the last node of the znode's subtree
+	path     string
+	offset   int64 // offset of the znode's record in the spool; -1 if the znode is not in the file
+	children int32 // number of children
 }
 
 // Root returns the path of the znode at the top of the tree.
 func (t *Tree) Root() string { return t.nodes[0].path }
-
-// Len returns the number of znodes.
-func (t *Tree) Len() int { return len(t.nodes) }
 
 // Close removes the temporary file of the tree.
 func (t *Tree) Close() error { return t.spool.close() }
@@ -61,14 +58,6 @@ func (t *Tree) MadeUp(path string) bool {
 	return ok && t.nodes[i].offset < 0
 }
 
-// children returns the number of children of the znode with index i in t.nodes.
-func (t *Tree) children(i int) (n int) {
-	for at := i + 1; at < int(t.nodes[i].end); at = int(t.nodes[at].end) {
-		n++
-	}
-	return n
-}
-
 // errNone means that the file does not contain the requested znode.
 var errNone = errors.New("the file does not contain this znode")
 
@@ -78,7 +67,7 @@ func (t *Tree) Znode(path string) (*Znode, error) {
 	if !ok {
 		return nil, errNone
 	}
-	return t.znode(&t.spool, i)
+	return t.znode(&t.spool, t.nodes[i])
 }
 
 // Znodes yields the znodes of the subtree at root. Parents come before their children, and siblings
@@ -91,8 +80,11 @@ func (t *Tree) Znodes(root string) Znodes {
 			return
 		}
 		from := &spoolReader{s: &t.spool}
-		for end := int(t.nodes[i].end); i < end; i++ {
-			z, err := t.znode(from, i)
+		for _, n := range t.nodes[i:] {
+			if !Within(n.path, root) {
+				return
+			}
+			z, err := t.znode(from, n)
 			if !yield(z, err) || err != nil {
 				return
 			}
@@ -103,8 +95,8 @@ func (t *Tree) Znodes(root string) Znodes {
 // recordSize is the size of a znode's record in the spool, in bytes, without the znode's data.
 const recordSize = 1 + 8 + 4 + 1 + 68 + 4
 
-func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int) (*Znode, error) {
-	n := t.nodes[i]
+// znode reads the record of a znode.
+func (t *Tree) znode(from interface{ read([]byte, int64) error }, n node) (*Znode, error) {
 	z := &Znode{Path: n.path}
 	if n.offset < 0 {
 		return z, nil
@@ -121,7 +113,7 @@ func (t *Tree) znode(from interface{ read([]byte, int64) error }, i int) (*Znode
 	known := d.Bool()
 	st := d.Stat()
 	if known {
-		st.NumChildren = int32(t.children(i))
+		st.NumChildren = n.children
 		// In a snapshot, Cversion is the number of created children. Servers show the number of
 		// created and deleted children.
 		if t.snapshot {
@@ -149,12 +141,18 @@ func readTree(f *File) (t *Tree, err error) {
 	if err := f.each(b.add); err != nil {
 		return nil, err
 	}
+	if err := b.t.spool.flush(); err != nil {
+		return nil, err
+	}
 	b.t.Header, b.t.Trailer = f.Header, f.Trailer
 	several := f.Part > 1
-	if several {
-		b.keepFirst()
+	if !b.sorted {
+		slices.SortStableFunc(b.t.nodes, func(x, y node) int { return InOrder(x.path, y.path) })
 	}
-	return b.finish(several)
+	if several { // the first of several znodes with the same path counts
+		b.t.nodes = slices.CompactFunc(b.t.nodes, func(x, y node) bool { return x.path == y.path })
+	}
+	return b.t, b.t.index(several)
 }
 
 // A builder builds a Tree from znodes that are added in any order.
@@ -244,93 +242,59 @@ func (b *builder) acl(acl []zk.ACL) (at int32, err error) {
 	return at, err
 }
 
-// finish returns the Tree. If fill is true, it adds the missing parents of znodes; otherwise, a
-// missing parent is an error. Two znodes with the same path are always an error.
-func (b *builder) finish(fill bool) (*Tree, error) {
-	if err := b.t.spool.flush(); err != nil {
-		return nil, err
-	}
-	if !b.sorted {
-		b.sort()
-	}
-	if fill {
-		if err := b.addMissingParents(); err != nil {
-			return nil, err
-		}
-	}
-	return b.t, b.t.index()
-}
-
-func (b *builder) sort() {
-	slices.SortStableFunc(b.t.nodes, func(x, y node) int { return InOrder(x.path, y.path) })
-}
-
-// keepFirst keeps only the first of several znodes that were added with the same path.
-func (b *builder) keepFirst() {
-	b.sort()
-	b.t.nodes = slices.CompactFunc(b.t.nodes, func(x, y node) bool { return x.path == y.path })
-	b.sorted = true
-}
-
 // maxMissing is the maximum number of missing parents that are added to a tree. Even a single path
 // may have many parents.
 const maxMissing = 100_000
 
-// addMissingParents adds the missing ancestors of the znodes, up to the lowest common ancestor of
-// all znodes.
-func (b *builder) addMissingParents() error {
-	nodes := b.t.nodes
-	top := nodes[0].path
-	for last := nodes[len(nodes)-1].path; !Within(last, top); {
-		top = Parent(top)
+// index counts the children of each node. If fill is true, it adds the missing ancestors of the nodes,
+// up to the lowest common ancestor of all nodes. Otherwise, a missing parent is an error. Two nodes
+// with the same path are always an error.
+func (t *Tree) index(fill bool) error {
+	found := t.nodes
+	top := found[0].path
+	if fill {
+		t.nodes = make([]node, 0, len(found))
+		for last := found[len(found)-1].path; !Within(last, top); {
+			top = Parent(top)
+		}
+	} else {
+		t.nodes = found[:0]
 	}
-	way := []string{} // the ancestors of the current znode, all of which exist
-	var missing []node
-	for _, n := range nodes {
-		for len(way) > 0 && !Within(n.path, way[len(way)-1]) {
-			way = way[:len(way)-1]
+	var way []int // index of the latest node, preceded by those of its ancestors
+	parent := func() *node {
+		if len(way) == 0 {
+			return &node{}
 		}
-		var lack []string
-		for up := Parent(n.path); up != "" && Within(up, top) && (len(way) == 0 || way[len(way)-1] != up); up = Parent(up) {
-			lack = append(lack, up)
-		}
-		for _, up := range slices.Backward(lack) {
-			missing = append(missing, node{path: up, offset: -1})
-			way = append(way, up)
-		}
-		if len(missing) > maxMissing {
-			return fmt.Errorf("more than %d parent znodes are missing from the file", maxMissing)
-		}
-		way = append(way, n.path)
+		return &t.nodes[way[len(way)-1]]
 	}
-	if len(missing) > 0 {
-		b.t.nodes = append(nodes, missing...)
-		b.sort()
+	add := func(n node) {
+		parent().children++
+		way = append(way, len(t.nodes))
+		t.nodes = append(t.nodes, n)
 	}
-	return nil
-}
-
-// index sets the field end of each node to the end of the node's subtree. It returns an error if
-// two nodes have the same path or if a parent is missing.
-func (t *Tree) index() error {
-	var way []int
-	leave := func(until int, path string) {
-		for len(way) > 0 && (path == "" || !Within(path, t.nodes[way[len(way)-1]].path)) {
-			t.nodes[way[len(way)-1]].end = int32(until)
-			way = way[:len(way)-1]
-		}
-	}
-	for i, n := range t.nodes {
-		if i > 0 && t.nodes[i-1].path == n.path {
+	missing := 0
+	for i, n := range found {
+		if i > 0 && t.nodes[len(t.nodes)-1].path == n.path {
 			return fmt.Errorf("the file contains %s twice", n.path)
 		}
-		leave(i, n.path)
-		if i > 0 && (len(way) == 0 || t.nodes[way[len(way)-1]].path != Parent(n.path)) {
+		for len(way) > 0 && !Within(n.path, parent().path) {
+			way = way[:len(way)-1]
+		}
+		if !fill && i > 0 && parent().path != Parent(n.path) {
 			return fmt.Errorf("the file contains the znode %s, but not its parent", n.path)
 		}
-		way = append(way, i)
+		var lack []string
+		for up := Parent(n.path); up != "" && Within(up, top) && parent().path != up; up = Parent(up) {
+			lack = append(lack, up)
+		}
+		if missing += len(lack); missing > maxMissing {
+			return fmt.Errorf("more than %d parent znodes are missing from the file", maxMissing)
+		}
+		for _, up := range slices.Backward(lack) {
+			add(node{path: up, offset: -1})
+		}
+		add(n)
 	}
-	leave(len(t.nodes), "")
 	return nil
 }
 
