@@ -193,22 +193,23 @@ func (w *walk) putAccess(r *request, i *item, a zkconn.Access, err error) {
 // is requested next.
 func (w *walk) putData(r *request, i *item, n zkconn.Node, err error) {
 	old := i.Stat
-	i.state = ready
 	if w.refuse(i, err); err != nil {
+		w.advance(i, ready)
 		return
 	}
 	i.Data, i.Stat, i.Kind = n.Data, n.Stat, dump.KindOf(n.Stat)
 	if w.o.ACL && (i.ACL == nil || old.Aversion != n.Stat.Aversion) {
-		i.state = filling
 		r.follow(i)
+		return
 	}
+	w.advance(i, ready)
 }
 
 func (w *walk) putACL(i *item, a zkconn.Access, err error) {
-	i.state = ready
 	if w.refuse(i, err); err == nil {
 		i.ACL = a.ACL
 	}
+	w.advance(i, ready)
 }
 
 // maxLosses is the maximum number of lost connections without an answer in between.

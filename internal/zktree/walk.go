@@ -80,7 +80,7 @@ type walk struct {
 	sent    []*request // requests in flight, oldest first
 	window  int        // maximum number of requests in flight of either kind: for data, and for the rest
 	start   func(*request)
-	failed  error // error that ends the walk
+	failed  error // error that ends the walk after the znodes that are ready, or nil
 
 	ahead     readAhead
 	dataAhead int // estimated size of the data that is requested but not yet yielded, in bytes
@@ -207,11 +207,9 @@ func (w *walk) run(yield func(*dump.Znode, error) bool) error {
 				return err
 			}
 		}
-		if err := w.goOn(); err != nil {
-			return err
-		}
+		w.goOn()
 	}
-	return nil
+	return w.failed
 }
 
 // take removes the first item from the list, because its znode is visited.
@@ -231,35 +229,35 @@ func (w *walk) drop(i *item) {
 	w.dataAhead -= i.data
 }
 
-// wait waits for the reply to the oldest request. It also sends more requests.
+// wait waits for the reply to the oldest request. It also sends more requests. It returns the error of an
+// earlier reply, after the znodes before it were visited.
 func (w *walk) wait() error {
-	w.ask()
-	if len(w.sent) == 0 {
-		return errors.New("zktree: internal error: the walk has no pending requests")
+	if w.failed != nil {
+		return w.failed
 	}
-	if !w.sent[0].reply.Ready() && w.o.Pause != nil && !w.o.Pause() {
+	w.ask()
+	switch {
+	case len(w.sent) == 0:
+		return errors.New("zktree: internal error: the walk has no pending requests")
+	case !w.sent[0].reply.Ready() && w.o.Pause != nil && !w.o.Pause():
 		return errStopped
 	}
-	if err := w.receive(); err != nil {
-		return err
+	if w.failed = w.receive(); w.failed == nil {
+		w.ask()
 	}
-	w.ask()
 	return nil
 }
 
 // goOn handles replies that have arrived, and sends more requests, without waiting.
-func (w *walk) goOn() error {
+func (w *walk) goOn() {
 	arrived := false
-	for len(w.sent) > 0 && w.sent[0].reply.Ready() {
-		if err := w.receive(); err != nil {
-			return err
-		}
+	for w.failed == nil && len(w.sent) > 0 && w.sent[0].reply.Ready() {
+		w.failed = w.receive()
 		arrived = true
 	}
-	if arrived || w.done%asksEvery == 0 {
+	if w.failed == nil && (arrived || w.done%asksEvery == 0) {
 		w.ask()
 	}
-	return nil
 }
 
 // receive waits for the reply to the oldest request. If the connection was lost, it sends all requests
@@ -271,6 +269,7 @@ func (w *walk) receive() error {
 	case w.failed != nil:
 		return w.failed
 	case err == nil:
+		w.sent[0] = nil // free the memory of the answers
 		w.sent = w.sent[1:]
 		w.losses = 0
 		w.window = adjustWindow(w.window, window, r.reply.Slowed())
@@ -333,9 +332,7 @@ func (w *walk) requestNext() bool {
 		if w.firstRequest(i.up.depth) != k || !must && !w.ahead.allows(i.up.depth) {
 			break
 		}
-		if rest := w.unfold(i); rest != nil {
-			w.unasked[0] = rest
-		} else {
+		if w.unasked[0] = w.unfold(i); w.unasked[0] == nil {
 			w.unasked = w.unasked[1:]
 		}
 		i.state = asked
@@ -367,22 +364,23 @@ func (w *walk) unfold(i *item) (rest *item) {
 // has sent a request.
 func (w *walk) requestData() bool {
 	var items []*item
-	for size := 0; w.noData != nil && w.noData.state > asked && len(items) < w.batch(askData); w.noData = w.noData.next {
+	size := 0
+	for ; w.noData != nil && w.noData.state > asked && len(items) < w.batch(askData); w.noData = w.noData.next {
 		i := w.noData
 		if i.state != known {
 			continue
 		}
-		i.data = entryOverhead
+		bytes := entryOverhead
 		if i.Stat != nil && w.o.Data {
-			i.data += int(i.Stat.DataLength)
+			bytes += int(i.Stat.DataLength)
 		}
-		full := w.dataAhead > 0 && w.dataAhead+i.data > maxDataAhead
-		if full || len(items) > 0 && size+i.data > batchBytes {
+		full := w.dataAhead > 0 && w.dataAhead+bytes > maxDataAhead
+		if full || len(items) > 0 && size+bytes > batchBytes {
 			break
 		}
-		w.dataAhead += i.data
-		size += i.data
-		i.state = filling
+		w.dataAhead += bytes
+		size += bytes
+		i.data, i.state = bytes, filling
 		items = append(items, i)
 	}
 	if items == nil {
@@ -417,9 +415,16 @@ func (w *walk) learned(i *item, err error) {
 	case i.state == gone:
 		w.total--
 	case w.wantsMore(i):
-		i.state = known
+		w.advance(i, known)
 	default:
-		i.state = ready
+		w.advance(i, ready)
+	}
+}
+
+// advance sets the state of an item, unless the znode is gone or the walk has failed.
+func (w *walk) advance(i *item, to state) {
+	if i.state != gone && w.failed == nil {
+		i.state = to
 	}
 }
 

@@ -2,6 +2,7 @@ package zktree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -204,5 +205,33 @@ func TestWalkEndsWithTheLoop(t *testing.T) {
 	}
 	if src.batches != asked || asked == 0 || asked > 2*window {
 		t.Errorf("%d requests until the loop was left, %d then", asked, src.batches)
+	}
+}
+
+// TestErrorComesLast checks that a walk that fails yields all znodes before the one that it cannot read.
+func TestErrorComesLast(t *testing.T) {
+	names := make([]string, 2000)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%04d", i)
+	}
+	src := &fakeTree{children: func(p string) ([]string, error) {
+		switch p {
+		case "/top":
+			return names, nil
+		case "/top/n1500":
+			return nil, zkconn.Unimplemented
+		}
+		return nil, nil
+	}}
+	w, err := src.walk("/top", Options{})
+	zktest.Must(t, err)
+	var got []string
+	for z, now := range w.znodes {
+		if err = now; z != nil {
+			got = append(got, z.Path)
+		}
+	}
+	if len(got) != 1501 || got[1500] != "/top/n1499" || !errors.Is(err, zkconn.Unimplemented) {
+		t.Errorf("%d znodes, and %v", len(got), err)
 	}
 }
