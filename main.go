@@ -45,8 +45,8 @@ var version = ""
 const linesInFlight = 64
 
 func main() {
-	if status, is := child.Keeper(); is {
-		os.Exit(status)
+	if child.Keeper() {
+		return
 	}
 	locks := lockcmd.New()
 	status := run(locks)

@@ -23,9 +23,9 @@ import (
 type Spec struct {
 	Argv         []string             // the program and its arguments; never empty
 	Env          []string             // variables in the form NAME=value, added to the environment of zksh
-	In, Out, Err *os.File             // standard files; nil means the null device
+	In, Out, Err *os.File             // standard files; In may be nil, which means the null device
 	Grace        time.Duration        // maximum time between SIGTERM and SIGKILL
-	Left         func() time.Duration // returns the remaining time of the lease; nil means no limit
+	Left         func() time.Duration // returns the remaining time of the lease
 	Leave        bool                 // return when the program has ended, even if it has left other processes
 	Signals      *Listener            // receives signals for the program; opened before the lock is requested
 	Alert        func(text string)    // prints a message for the user
@@ -58,19 +58,19 @@ var (
 // On Linux, Run waits for and terminates all descendants of the program that the keeper is permitted to signal.
 // On other Unix systems, these are the processes of the program's group, and on all other systems only the
 // program, which runs on if zksh dies.
-func Run(spec Spec, stop <-chan time.Time) (status int, err error) { return supervise(spec, stop) }
+func Run(spec Spec, stop <-chan time.Time) (status int, err error) {
+	if sig := spec.Signals.earlySignal(); sig != 0 {
+		const text = "%s was not started, because zksh received the signal %q first"
+		return 128 + int(sig), fmt.Errorf(text, spec.Argv[0], sig)
+	}
+	return supervise(spec, stop)
+}
 
 // newCommand returns a command with the environment and the standard files of the program.
 func (s *Spec) newCommand(path string, args []string) *exec.Cmd {
-	cmd := &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), s.Env...)}
+	cmd := &exec.Cmd{Path: path, Args: args, Env: append(os.Environ(), s.Env...), Stdout: s.Out, Stderr: s.Err}
 	if s.In != nil { // otherwise, os/exec opens the null device
 		cmd.Stdin = s.In
-	}
-	if s.Out != nil {
-		cmd.Stdout = s.Out
-	}
-	if s.Err != nil {
-		cmd.Stderr = s.Err
 	}
 	return cmd
 }

@@ -46,6 +46,7 @@ func newScript(t *testing.T, text string) *script {
 	t.Cleanup(func() { out.Close() })
 	s := &script{t: t, stop: make(chan time.Time, 1), ended: make(chan struct{})}
 	s.spec = Spec{Argv: []string{"sh", "-c", text}, Out: out, Err: out, Grace: time.Hour, Alert: s.alert, Signals: Listen()}
+	s.spec.Left = func() time.Duration { return 24 * time.Hour }
 	t.Cleanup(s.spec.Signals.Close)
 	return s
 }
@@ -183,7 +184,9 @@ func TestChildThatCannotRun(t *testing.T) {
 		write("lost", "#!/no/such/interpreter\n", 0o700): true,
 	} {
 		listener := Listen()
-		_, err := Run(Spec{Argv: []string{name}, Signals: listener, Alert: func(s string) { t.Error(s) }}, nil)
+		left := func() time.Duration { return time.Hour }
+		spec := Spec{Argv: []string{name}, Left: left, Signals: listener, Alert: func(s string) { t.Error(s) }}
+		_, err := Run(spec, nil)
 		listener.Close()
 		var start *StartError
 		if !errors.As(err, &start) || start.NotFound() != notFound || !strings.HasPrefix(err.Error(), "cannot run "+name+": ") {
@@ -304,14 +307,6 @@ func TestStopRacesTheEnd(t *testing.T) {
 		if got := s.wait(); got != 0 && got != 143 {
 			t.Errorf("round %d: status %d", i, got)
 		}
-	}
-}
-
-func TestStopThatIsClosed(t *testing.T) {
-	none := make(chan time.Time)
-	close(none)
-	if got, err := Run(newScript(t, "sleep 0.1; exit 5").spec, none); got != 5 || err != nil {
-		t.Errorf("status %d, %v", got, err)
 	}
 }
 

@@ -228,7 +228,12 @@ func TestKillAfterSleep(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	zktest.Must(t, cmd.Start())
 	slept := time.Duration(0)
-	k := newKeeper(cmd.Process.Pid, link{})
+	zksh, theirs, err := newLink()
+	zktest.Must(t, err)
+	k := newKeeper(cmd.Process.Pid, link{os.NewFile(uintptr(theirs), "zksh")})
+	reports := zksh.receive()
+	defer zksh.close(reports)
+	defer k.zksh.file.Close()
 	k.program = cmd.Process.Pid
 	k.now = func() int64 { return now() + int64(slept) }
 	k.lease, k.grace = k.now()+int64(time.Hour), int64(time.Minute)
@@ -238,8 +243,11 @@ func TestKillAfterSleep(t *testing.T) {
 	slept = 2 * time.Hour
 	k.checkClock()
 	slept += doubtTime // no newer lease has come meanwhile
-	if k.checkClock(); k.killAt > k.now() || !k.overdue {
+	if k.checkClock(); k.killAt > k.now() {
 		t.Errorf("KILL comes in %s", time.Duration(k.killAt-k.now()))
+	}
+	if r := <-reports; r.Kind != reportOverdue {
+		t.Errorf("the report is %+v", r)
 	}
 	if err := cmd.Wait(); err == nil || err.Error() != "signal: terminated" {
 		t.Errorf("it ended with %v", err)

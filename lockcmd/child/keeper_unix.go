@@ -3,8 +3,6 @@
 package child
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"os"
 	"os/signal"
@@ -29,21 +27,19 @@ func init() {
 	}
 }
 
-// Keeper must be the first call in main. In a process that Run has started as a keeper, it runs the program,
-// and returns true and the exit status with which the keeper must exit. In any other process, it does nothing
-// and returns false.
-func Keeper() (status int, is bool) {
+// Keeper must be the first call in main. In a process that Run has started as a keeper, it runs the program, and
+// returns true; then main must return. In any other process, it does nothing and returns false.
+func Keeper() bool {
 	if !isKeeper {
-		return 0, false
+		return false
 	}
 	fd, err := strconv.Atoi(os.Args[1])
-	if err != nil || fd < firstKeeperFile {
-		fmt.Fprintln(os.Stderr, keeperName+": only zksh can start this")
-		return 2, true
+	if err != nil { // Run has not started this process
+		return false
 	}
 	syscall.CloseOnExec(fd)
 	newKeeper(os.Getpid(), link{os.NewFile(uintptr(fd), "zksh")}).run(os.Args[2:])
-	return 0, true
+	return true
 }
 
 // A keeper starts the program for zksh and supervises it, in a process of its own. Only the goroutine of run
@@ -65,13 +61,10 @@ type keeper struct {
 	lease, grace int64
 	killAt       int64 // time for SIGKILL; never while the program may run
 	doubtUntil   int64 // time at which the keeper believes that the lease is about to end; 0 if it is not
-	overdue      bool  // whether the keeper terminated the program without an order
 
-	program int                // process id of the program
-	ended   bool               // whether the program has ended
-	status  syscall.WaitStatus // how the program has ended
-	told    bool               // whether zksh knows that the program has ended
-	termed  map[int]bool       // the program and the children outside its group that have received SIGTERM
+	program int          // process id of the program
+	ended   bool         // whether the program has ended
+	termed  map[int]bool // the program and the children outside its group that have received SIGTERM
 }
 
 // never is a time that does not come.
@@ -87,9 +80,14 @@ func newKeeper(group int, zksh link) *keeper {
 // run starts the program, and supervises it until nothing is left that could be killed.
 func (k *keeper) run(argv []string) {
 	k.orders = k.zksh.receive() // ends with zksh, or with this process
-	dropSignals()
-	setProcessName(keeperName)
-	adoptOrphans(true)
+	// The keeper discards the signals that are meant for the program. A shell that runs a job in the background
+	// makes it ignore SIGINT and SIGQUIT. Go's runtime keeps only SIGINT ignored.
+	Listen()
+	if signal.Ignored(syscall.SIGINT) {
+		signal.Ignore(syscall.SIGQUIT)
+	}
+	becomeKeeper()
+	stepAside()
 	k.zksh.send(record{Kind: reportReady})
 	if first, ok := <-k.orders; ok {
 		k.zksh.send(k.supervise(argv, first))
@@ -102,101 +100,61 @@ func (k *keeper) run(argv []string) {
 
 // supervise starts the program as ordered, and returns the last report to zksh.
 func (k *keeper) supervise(argv []string, start record) record {
-	k.lease, k.grace = start.Time, start.Grace
+	k.lease, k.grace = start.Time, start.Number
 	if k.lease <= k.now() { // zksh was stopped before it sent the order
-		return record{Kind: reportDone, Number: int32(syscall.SIGTERM), Overdue: true}
+		k.zksh.send(record{Kind: reportOverdue})
+		return record{Kind: reportDone}
 	}
 	deaths := make(chan os.Signal, 1)
 	signal.Notify(deaths, syscall.SIGCHLD)
-	if keepsEmptyGroups {
-		startNothing() // a member of the program's group, which is reaped later
-		stepAside()
-	}
-	pid, err := spawn(argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}, Sys: programAttr(k.group)})
+	attr := &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}}
+	attr.Sys = &syscall.SysProcAttr{Setpgid: true, Pgid: k.group}
+	dieWithKeeper(attr.Sys)
+	pid, err := spawn(argv, attr)
 	if err != nil {
-		number, _ := errors.AsType[syscall.Errno](err)
-		return record{Kind: reportFailed, Number: int32(number)}
+		return record{Kind: reportFailed, Number: int64(err.(syscall.Errno))}
 	}
 	k.program = pid
 	k.zksh.send(record{Kind: reportStarted})
-	if !keepsEmptyGroups {
-		stepAside()
-	}
-	dropFiles()
 	for {
 		select {
 		case r, ok := <-k.orders:
 			if ok {
 				k.execute(r)
-			} else {
-				k.handleZkshGone()
+			} else { // zksh has died, so another client can get the lock when the lease ends
+				k.orders = nil
+				k.terminate(k.lease)
 			}
 		case <-deaths:
 		case <-k.timer.C:
 		}
 		if _, empty := k.reap(); empty {
-			return k.done(false)
+			return record{Kind: reportDone}
 		}
 		if k.checkClock(); k.killAt <= k.now() {
 			k.zksh.send(record{Kind: reportKilling})
-			return k.done(!k.killAll(k.reap))
+			if k.killAll(k.reap) {
+				return record{Kind: reportDone}
+			}
+			return record{Kind: reportEscaped}
 		}
 	}
 }
 
-// done returns the report that nothing is left, or only what has escaped.
-func (k *keeper) done(escaped bool) record {
-	if !k.ended {
-		k.status = syscall.WaitStatus(syscall.SIGKILL)
-	}
-	return record{Kind: reportDone, Number: int32(k.status), Overdue: k.overdue, Escaped: escaped}
-}
-
-// dropSignals makes the keeper discard signals that are meant for the program. Signals that are ignored stay
-// ignored, in the program, too. Go's runtime does not keep SIGQUIT ignored. But a shell that runs a job in the
-// background makes it ignore both SIGINT and SIGQUIT.
-func dropSignals() {
-	drop := make(chan os.Signal, 1)
-	for _, sig := range append(forwardedSignals, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU) {
-		if !isIgnored(sig.(syscall.Signal)) {
-			signal.Notify(drop, sig)
-		}
-	}
-	if isIgnored(syscall.SIGINT) {
-		signal.Ignore(syscall.SIGQUIT)
-	}
-}
-
-// stepAside moves the keeper to a process group of its own: a group needs a process with its id only when it is
-// made. If that fails, signals to the program's group also reach the keeper, which drops most of them.
+// stepAside moves the keeper from the program's group to a group of its own. A group needs its leader only when
+// it is made, and exists as long as a member has not been reaped. So a process that has ended keeps each group,
+// until reap reaps it. If stepAside fails, signals to the program's group also reach the keeper, which drops
+// most of them.
 func stepAside() {
-	leader := startNothing() // reap reaps it
-	_ = syscall.Setpgid(leader, leader)
-	_ = syscall.Setpgid(0, leader)
-}
-
-// dropFiles replaces the keeper's copies of the program's standard files. Otherwise, a process that reads the
-// program's output from a pipe would not see the end of the output when the program ends.
-func dropFiles() {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return // without the null device, the keeper keeps the files until its end
-	}
-	defer null.Close()
-	for fd := range 3 {
-		_ = duplicateTo(int(null.Fd()), fd) // cannot fail: both descriptors are valid
-	}
+	startNothing(false)
+	_ = syscall.Setpgid(0, startNothing(true))
 }
 
 // execute carries out an order that zksh has sent.
 func (k *keeper) execute(order record) {
 	switch order.Kind {
 	case orderSignal:
-		sig := syscall.Signal(order.Number)
-		if k.ended { // what is left may be in other groups
-			k.signalRest(sig, nil)
-		}
-		k.send(sig)
+		k.send(syscall.Signal(order.Number))
 	case orderLease:
 		k.lease, k.doubtUntil = order.Time, 0
 	case orderTerminate:
@@ -204,26 +162,15 @@ func (k *keeper) execute(order record) {
 	}
 }
 
-// handleZkshGone terminates everything after zksh has died. It must end before the lease does, because another
-// client can then get the lock. Without a lease, nothing can be known about the lock.
-func (k *keeper) handleZkshGone() {
-	k.orders = nil
-	due := k.lease
-	if due == never {
-		due = k.now()
-	}
-	k.terminate(due)
-}
-
 // send sends a signal to the program's group, and to the program if it has left the group. After SIGTERM and
 // SIGHUP, it sends SIGCONT: a stopped program must be able to handle them. It reports an error to zksh.
 func (k *keeper) send(sig syscall.Signal) {
 	err := k.signal(sig)
-	if !k.ended && k.isOutside(k.program) {
-		err = signalOutside(k.program, sig)
+	if target := k.outside(k.program); target != 0 && !k.ended {
+		err = syscall.Kill(target, sig)
 	}
-	if number, failed := errors.AsType[syscall.Errno](err); failed {
-		k.zksh.send(record{Kind: reportRefused, Number: int32(number)})
+	if err != nil {
+		k.zksh.send(record{Kind: reportRefused, Number: int64(err.(syscall.Errno))})
 	}
 	if sig == syscall.SIGTERM || sig == syscall.SIGHUP {
 		k.send(syscall.SIGCONT)
@@ -259,27 +206,26 @@ func (k *keeper) reap() (progress, empty bool) {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG|syscall.WUNTRACED, nil)
 		switch {
-		case err == syscall.EINTR:
-			continue
 		case err == syscall.ECHILD:
-			return progress, adoptsOrphans || k.groupIsEmpty()
+			return progress, k.groupIsEmpty()
 		case pid <= 0:
 			return progress, false
 		case pid != k.program:
 			delete(k.termed, pid)
 		case !status.Stopped():
-			k.ended, k.status = true, status
+			k.ended = true
+			k.zksh.send(record{Kind: reportEnded, Number: int64(status)})
 		case k.killAt != never:
 			k.send(syscall.SIGCONT) // a stopped program must be able to handle SIGTERM
 		default:
-			k.zksh.send(record{Kind: reportStopped, Number: int32(status.StopSignal())})
+			k.zksh.send(record{Kind: reportStopped, Number: int64(status.StopSignal())})
 		}
 		progress = true
 	}
 }
 
-// checkClock terminates the program if only the grace time is left of the lease, reports that the program has
-// left other processes, and sets the timer for the next check.
+// checkClock terminates the program if only the grace time is left of the lease, and sets the timer for the next
+// check.
 //
 // After a stop, or a long wait for the processor, a newer lease may have arrived that the keeper has not read
 // yet. So checkClock waits for a moment before it acts on the lease.
@@ -294,12 +240,8 @@ func (k *keeper) checkClock() {
 			k.timer.Reset(time.Duration(k.doubtUntil - t))
 			return
 		}
-		k.overdue = true
+		k.zksh.send(record{Kind: reportOverdue})
 		k.terminate(k.lease)
-	}
-	if k.ended && !k.told {
-		k.told = true
-		k.zksh.send(record{Kind: reportEnded, Number: int32(k.status)})
 	}
 	switch {
 	case k.killAt != never:
@@ -308,5 +250,5 @@ func (k *keeper) checkClock() {
 	case k.ended && !adoptsOrphans: // no signal reports that the group is empty
 		wait = min(wait, pollInterval)
 	}
-	k.timer.Reset(max(wait, 0))
+	k.timer.Reset(wait)
 }

@@ -10,6 +10,8 @@ import (
 	"os/signal"
 	"testing"
 	"time"
+
+	"github.com/zksh/zksh/internal/tty"
 )
 
 // scriptVariable is the environment variable with the script that this test binary runs.
@@ -21,8 +23,8 @@ const leaseVariable = "ZKSH_TEST_LEASE"
 
 // TestMain runs the tests. In other processes it is the keeper of a program, or the helper.
 func TestMain(m *testing.M) {
-	if status, is := Keeper(); is {
-		os.Exit(status)
+	if Keeper() {
+		return
 	}
 	if os.Getenv("GORACE") == "" { // otherwise each keeper built with -race sleeps for a second at its end
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
@@ -44,19 +46,20 @@ func helper(t *testing.T, text string) *exec.Cmd {
 
 // runScript runs a script as a child and prints the result.
 func runScript(text string) {
-	before := openTerminal()
+	before := openTerminal(nil)
+	modes, _ := tty.GetModes(before.file) // nil if there is no terminal
 	ours := make(chan os.Signal, 8)
 	if !signal.Ignored(os.Interrupt) {
 		signal.Notify(ours, os.Interrupt)
 	}
 	listener := Listen()
 	defer listener.Close()
-	var left func() time.Duration
-	grace := time.Hour
-	if lease, err := time.ParseDuration(os.Getenv(leaseVariable)); err == nil {
-		end := time.Now().Add(lease)
-		left, grace = func() time.Duration { return time.Until(end) }, lease/2
+	lease, grace := 24*time.Hour, time.Second
+	if short, err := time.ParseDuration(os.Getenv(leaseVariable)); err == nil {
+		lease, grace = short, short/2
 	}
+	end := time.Now().Add(lease)
+	left := func() time.Duration { return time.Until(end) }
 	status, err := Run(Spec{
 		Argv: []string{"sh", "-c", text}, Grace: grace, Left: left, Signals: listener,
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr,
@@ -78,8 +81,8 @@ func runScript(text string) {
 	}
 	signal.Stop(ours)
 	fmt.Fprintf(os.Stderr, "helper: status %d, %v, %d interrupts, terminal ours: %t", status, err, len(ours), before.isOurs())
-	if after := openTerminal(); after != nil {
-		fmt.Fprintf(os.Stderr, ", modes as before: %t", *after.modes == *before.modes)
+	if after, err := tty.GetModes(before.file); err == nil {
+		fmt.Fprintf(os.Stderr, ", modes as before: %t", *after == *modes)
 	}
 	fmt.Fprintln(os.Stderr)
 }

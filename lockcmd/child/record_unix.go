@@ -4,75 +4,59 @@ package child
 
 import (
 	"encoding/binary"
-	"io"
 	"os"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 // A record is a message between zksh and the keeper. Both are processes of the same executable, so its form can
 // be that of the machine.
 type record struct {
-	Kind    kind
-	Number  int32 // signal, error number or wait status
-	Time    int64 // end of the lease, or time for SIGKILL, on the clock of now
-	Grace   int64 // of orderStart: maximum time between SIGTERM and SIGKILL, in nanoseconds
-	Overdue bool  // of reportDone: the keeper terminated the program, because the lease was about to end
-	Escaped bool  // of reportDone: some processes could not be killed
+	Kind   kind
+	Number int64 // signal, error number, wait status or grace time
+	Time   int64 // end of the lease, or time for SIGKILL, on the clock of now
 }
 
 // A kind says what a record means.
 type kind int32
 
 const (
-	orderStart     kind = iota + 1 // start the program; the lease ends at Time
+	orderStart     kind = iota + 1 // start the program; the lease ends at Time, and the grace time is Number
 	orderLease                     // the lease ends at Time
 	orderSignal                    // send the signal Number to the program's group
-	orderTerminate                 // send SIGTERM now, and SIGKILL at Time or after Grace
+	orderTerminate                 // send SIGTERM now, and SIGKILL at Time or after the grace time
 
 	reportReady   // the keeper waits for orderStart
 	reportStarted // the program runs
-	reportFailed  // the program could not be started, because of the error Number
+	reportFailed  // last report: the program could not be started, because of the error Number
 	reportRefused // a signal could not be sent to the program, because of the error Number
 	reportStopped // the signal Number has stopped the program
-	reportEnded   // the program has ended with the wait status Number, and has left other processes
+	reportOverdue // the keeper terminates the program without an order, because the lease is about to end
+	reportEnded   // the program has ended with the wait status Number
 	reportKilling // the keeper has begun to kill all processes
-	reportDone    // nothing is left that the keeper could kill; the program has the wait status Number
+	reportDone    // last report: nothing is left
+	reportEscaped // last report: some processes could not be killed
 )
 
 // A link is one end of the connection between zksh and the keeper.
 type link struct{ file *os.File }
 
 // newLink returns both ends of a connection. The end of the keeper is a file descriptor that the next process
-// inherits. Its number is one that no redirection of a shell uses.
+// inherits.
 func newLink() (ours link, theirs int, err error) {
-	syscall.ForkLock.RLock() // no other process may inherit both ends
+	syscall.ForkLock.RLock() // no other process may inherit our end
 	defer syscall.ForkLock.RUnlock()
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		return link{}, 0, err
 	}
-	defer syscall.Close(pair[1])
 	syscall.CloseOnExec(pair[0])
-	syscall.CloseOnExec(pair[1])
-	if theirs, err = unix.FcntlInt(uintptr(pair[1]), unix.F_DUPFD, firstKeeperFile); err != nil {
-		syscall.Close(pair[0])
-		return link{}, 0, err
-	}
-	return link{os.NewFile(uintptr(pair[0]), "keeper")}, theirs, nil
+	return link{os.NewFile(uintptr(pair[0]), "keeper")}, pair[1], nil
 }
-
-// firstKeeperFile is the smallest file descriptor for the keeper's end of its link.
-const firstKeeperFile = 10
 
 // send sends a record. It does not block: there is room for hundreds of records that a stopped process has not
 // read. It ignores errors: receive notices that the other process has ended.
 func (l link) send(r record) {
-	text, err := binary.Append(nil, binary.NativeEndian, r)
-	if err != nil {
-		panic(err) // a record has a fixed size
-	}
+	text, _ := binary.Append(nil, binary.NativeEndian, r) // cannot fail: a record has a fixed size
 	_ = syscall.Sendto(int(l.file.Fd()), text, syscall.MSG_DONTWAIT, nil)
 }
 
@@ -82,24 +66,22 @@ func (l link) receive() <-chan record {
 	out := make(chan record)
 	go func() {
 		defer close(out)
-		text := make([]byte, binary.Size(record{}))
-		for {
-			var r record
-			if _, err := io.ReadFull(l.file, text); err != nil {
-				return
-			}
-			if _, err := binary.Decode(text, binary.NativeEndian, &r); err != nil {
-				panic(err) // a record has a fixed size
-			}
+		var r record
+		for binary.Read(l.file, binary.NativeEndian, &r) == nil {
 			out <- r
 		}
 	}()
 	return out
 }
 
+// shutdown ends the connection. Records that have arrived can still be received.
+func (l link) shutdown() {
+	_ = syscall.Shutdown(int(l.file.Fd()), syscall.SHUT_RDWR) // fails if the other process has ended
+}
+
 // close ends the connection, and waits until the goroutine of receive has ended.
 func (l link) close(received <-chan record) {
-	_ = syscall.Shutdown(int(l.file.Fd()), syscall.SHUT_RDWR) // fails if the other process has ended
+	l.shutdown()
 	for range received {
 	}
 	l.file.Close()

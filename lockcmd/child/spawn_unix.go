@@ -13,8 +13,12 @@ func spawn(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	if argv[0] == "" || strings.Contains(argv[0], "/") {
 		return spawnFile(argv[0], argv, attr)
 	}
+	path, set := os.LookupEnv("PATH")
+	if !set {
+		path = "/bin:/usr/bin"
+	}
 	found := error(syscall.ENOENT)
-	for _, dir := range searchPath() {
+	for dir := range strings.SplitSeq(path, ":") {
 		if dir != "" { // an empty entry of PATH means the current folder
 			dir += "/"
 		}
@@ -27,15 +31,6 @@ func spawn(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 		}
 	}
 	return 0, found
-}
-
-// searchPath returns the folders in which spawn looks for a program.
-func searchPath() []string {
-	path, set := os.LookupEnv("PATH")
-	if !set {
-		path = "/bin:/usr/bin"
-	}
-	return strings.Split(path, ":")
 }
 
 // spawnFile starts the program in the given file. If the kernel does not know the format of the file, it is a

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/zksh/zksh/internal/zktest"
 )
 
@@ -99,7 +101,7 @@ func TestFilesAreInherited(t *testing.T) {
 		t.Skip("SKIPPED: the test needs /proc")
 	}
 	for _, fd := range []int{23, 63} {
-		zktest.Must(t, duplicateTo(1, fd))
+		zktest.Must(t, unix.Dup2(1, fd))
 		defer syscall.Close(fd)
 	}
 	plain, err := exec.Command("sh", "-c", "exec ls /proc/self/fd").Output()

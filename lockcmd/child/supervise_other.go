@@ -3,6 +3,7 @@
 package child
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -18,7 +19,7 @@ func terminates(os.Signal) bool { return true }
 
 // Keeper returns false, because zksh uses keeper processes only on Unix. On other systems such as Windows, no
 // process terminates the program if zksh dies.
-func Keeper() (status int, is bool) { return 0, false }
+func Keeper() bool { return false }
 
 // PassKeyOn does nothing, because the console sends Ctrl-C to zksh and to the program.
 func (l *Listener) PassKeyOn(context.Context) (interrupted bool, err error) { return false, nil }
@@ -29,18 +30,14 @@ func (l *Listener) PassKeyOn(context.Context) (interrupted bool, err error) { re
 func supervise(spec Spec, stop <-chan time.Time) (int, error) {
 	path, err := exec.LookPath(spec.Argv[0])
 	if err != nil {
-		return 0, newStartError(spec.Argv[0], err)
+		return 0, &StartError{spec.Argv[0], errors.Unwrap(err)}
 	}
 	cmd := spec.newCommand(path, spec.Argv)
-	if sig := spec.Signals.earlySignal(); sig != nil {
-		return notStarted(spec.Argv[0], sig)
-	}
 	if err := cmd.Start(); err != nil {
-		return 0, newStartError(spec.Argv[0], err)
+		return 0, &StartError{spec.Argv[0], cmp.Or(errors.Unwrap(err), err)}
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }() // returns when the program has ended
-	var due time.Time
 	var kill <-chan time.Time
 	for {
 		select {
@@ -49,35 +46,13 @@ func supervise(spec Spec, stop <-chan time.Time) (int, error) {
 				err = nil // the exit status already reports the failure
 			}
 			return cmd.ProcessState.ExitCode(), err
-		case t, ok := <-stop:
-			if !ok {
-				stop = nil
-				continue
-			}
-			if due = t; timeLeft(t) > spec.Grace {
-				due = time.Now().Add(spec.Grace)
-			}
-			kill = time.After(0)
+		case due := <-stop:
+			// A timer does not notice that the machine was asleep. But then, the caller sends an earlier deadline.
+			kill = time.After(min(time.Until(due), spec.Grace))
 		case <-kill:
-			if left := timeLeft(due); left > 0 {
-				kill = time.After(min(left, time.Second)) // a long timer does not notice that the machine was asleep
-				continue
-			}
 			if err := cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				spec.Alert(err.Error())
 			}
 		}
 	}
-}
-
-// timeLeft returns the time until t by the monotonic clock, which can stop while the machine is asleep, or by
-// the wall clock, which somebody can set: whichever leaves less time.
-func timeLeft(t time.Time) time.Duration { return min(time.Until(t), time.Until(t.Round(0))) }
-
-// newStartError returns a StartError with the cause of err, without the name of the program.
-func newStartError(name string, err error) *StartError {
-	if lookup, is := errors.AsType[*exec.Error](err); is {
-		err = lookup.Err
-	}
-	return &StartError{name, err}
 }

@@ -1,10 +1,9 @@
 package child
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -35,27 +34,14 @@ func adoptOrphans(on bool) {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, value, 0, 0, 0) // cannot fail
 }
 
-// setProcessName sets the name that ps shows. It is not important, so errors are ignored.
-func setProcessName(name string) { _ = os.WriteFile("/proc/self/comm", []byte(name), 0) }
-
-// keepsEmptyGroups reports whether a process group exists as long as a member of it has not been reaped. Then
-// the keeper can leave its group before it starts the program there.
-const keepsEmptyGroups = true
-
-// programAttr returns attributes that put the program into a group, and make the kernel kill the program when
-// the keeper dies.
-func programAttr(group int) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pgid: group, Pdeathsig: syscall.SIGKILL}
+// becomeKeeper prepares a process that Run has started as a keeper.
+func becomeKeeper() {
+	adoptOrphans(true)
+	_ = os.WriteFile("/proc/self/comm", []byte(keeperName), 0) // the name that ps shows is not important
 }
 
-func duplicateTo(from, fd int) error { return unix.Dup3(from, fd, 0) }
-
-// inOtherSession reports whether a process belongs to another session than this process.
-func inOtherSession(pid int) bool {
-	theirs, err := unix.Getsid(pid)
-	ours, _ := unix.Getsid(0) // cannot fail
-	return err == nil && theirs != ours
-}
+// dieWithKeeper makes the kernel kill the program when the keeper dies.
+func dieWithKeeper(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
 // children returns the children of the main thread of this process, except t.others. That thread is the parent
 // of all orphans, and in the keeper, of the program, too.
@@ -63,28 +49,32 @@ func inOtherSession(pid int) bool {
 // Without /proc, or with a kernel that does not list children there, the keeper asks the kernel about each
 // process id from its own to the newest one. zksh itself then knows no children.
 func (t *tree) children() (pids []int) {
-	list, err := readPIDs(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	if err != nil && t.others == nil {
+	pids, found := readPIDs(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+	if !found && t.others == nil {
 		return searchChildren()
 	}
-	return slices.DeleteFunc(list, func(pid int) bool { return t.others[pid] })
+	return slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(t.others, pid) })
 }
 
-// readPIDs reads process ids from a file.
-func readPIDs(file string) (pids []int, err error) {
-	text, err := os.ReadFile(file)
-	for word := range strings.FieldsSeq(string(text)) {
-		if pid, err := strconv.Atoi(word); err == nil {
-			pids = append(pids, pid)
+// readPIDs reads the process ids from the files whose names match a pattern. It reports whether it found a file.
+func readPIDs(pattern string) (pids []int, found bool) {
+	files, _ := filepath.Glob(pattern) // the pattern is valid
+	for _, file := range files {
+		text, err := os.ReadFile(file) // fails if the thread has ended
+		found = found || err == nil
+		for word := range strings.FieldsSeq(string(text)) {
+			if pid, err := strconv.Atoi(word); err == nil {
+				pids = append(pids, pid)
+			}
 		}
 	}
-	return pids, err
+	return pids, found
 }
 
 // searchChildren finds the children of this process without /proc.
 func searchChildren() (pids []int) {
 	first, newest := 2, 1<<22 // the largest process id that Linux allows
-	if pid := startNothing(); pid > os.Getpid() {
+	if pid := startNothing(false); pid > os.Getpid() {
 		first, newest = os.Getpid()+1, pid // the process ids have not started again from the beginning
 	}
 	for pid := first; pid <= newest; pid++ {
@@ -95,15 +85,18 @@ func searchChildren() (pids []int) {
 	return pids
 }
 
-// startNothing starts a process that ends at once, and returns its process id, or 0. Unlike syscall.ForkExec,
-// it does not wait until the new process runs, because a Ctrl-Z could have stopped that process.
-func startNothing() (pid int) {
+// startNothing starts a process that ends at once, as the leader of a group or not. It returns the process id,
+// or 0.
+func startNothing(leads bool) (pid int) {
 	r, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 {
 		return 0
 	}
 	for r == 0 { // in the new process
 		syscall.RawSyscall(syscall.SYS_EXIT_GROUP, 0, 0, 0)
+	}
+	if leads {
+		_ = syscall.Setpgid(int(r), int(r)) // cannot fail: the process has not started another program
 	}
 	return int(r)
 }
@@ -120,34 +113,14 @@ func hasEnded(child int) bool {
 	return isChild(child, &info) && info.Signo != 0
 }
 
-// executable returns the path of the zksh executable, with which Run starts the keeper. The path refers to the
-// executable of this process, even if an update has replaced the file. Without /proc, it is the path with which
-// zksh was started.
-func executable() (string, error) {
-	const self = "/proc/self/exe"
-	if _, err := os.Lstat(self); err == nil {
-		return self, nil
-	}
-	path, err := exec.LookPath(os.Args[0])
-	if err != nil && !errors.Is(err, exec.ErrDot) {
-		return "", err
-	}
-	return filepath.Abs(path)
-}
-
-// maxNamed is the maximum number of processes that describeTree names.
-const maxNamed = 8
-
-// describeTree returns a list of the descendants of a process for users: the process id and the name of each.
-// The list is empty if there are none, or if there is no /proc.
+// describeTree returns a list of the descendants of a process for users: the process id and the name of each. The
+// list is empty if there are none, or if there is no /proc.
 func describeTree(root int) string {
+	const maxNamed = 8
 	var found []string
 	for next := []int{root}; len(next) > 0; next = next[1:] {
-		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", next[0])) // the pattern is valid
-		for _, file := range files {
-			children, _ := readPIDs(file) // fails if the thread has ended
-			next = append(next, children...)
-		}
+		children, _ := readPIDs(fmt.Sprintf("/proc/%d/task/*/children", next[0]))
+		next = append(next, children...)
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", next[0]))
 		if err == nil && next[0] != root {
 			found = append(found, fmt.Sprintf("%d (%s)", next[0], strings.TrimSuffix(string(name), "\n")))
@@ -165,54 +138,27 @@ type sigaction struct {
 	mask                     uint64
 }
 
-// setAction sets the action of a signal unless action is nil, and returns the previous action.
-func setAction(sig syscall.Signal, action *sigaction) (before sigaction, err error) {
-	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+// setAction sets the action of a signal unless action is nil, and returns the previous action. It cannot fail.
+func setAction(sig syscall.Signal, action *sigaction) (before sigaction) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
 		uintptr(unsafe.Pointer(action)), uintptr(unsafe.Pointer(&before)), unsafe.Sizeof(before.mask), 0, 0)
-	if errno != 0 {
-		return before, errno
-	}
-	return before, nil
+	return before
 }
 
-// isIgnored reports whether a signal is ignored. Go's runtime keeps HUP, INT, TSTP, TTIN, TTOU and CONT ignored
-// if they were ignored at the start. It begins to handle all others before any other code runs.
-func isIgnored(sig syscall.Signal) bool {
-	const ignore = 1 // SIG_IGN
-	action, err := setAction(sig, nil)
-	return err == nil && action.handler == ignore
-}
-
-// suspendAction is the SIGTSTP action of Go's runtime, saved while no program runs.
-var suspendAction *sigaction
-
-// enter prepares this process for running a program. If the keeper is killed, this process becomes the parent
-// of the keeper's children. The Listener l receives SIGTSTP like other signals, unless it is ignored, so that
-// Ctrl-Z does not stop zksh: it would lose the session.
+// catchSuspend makes l receive SIGTSTP like other signals, unless it is ignored, so that Ctrl-Z does not stop
+// zksh: it would lose the session. The returned function restores the default action. Otherwise, Ctrl-Z would
+// never suspend the shell again.
 //
-// After a call of signal.Notify for SIGTSTP, Go's runtime keeps its signal handler even when no channel
-// receives the signal any more. Then Ctrl-Z would never suspend the shell again. So enter and leave change the
-// action of SIGTSTP with a system call.
-func enter(l *Listener) error {
-	adoptOrphans(true)
-	if isIgnored(syscall.SIGTSTP) {
-		return nil
+// Go's runtime sets its action for SIGTSTP only at the first call of signal.Notify, and never restores the
+// default. So both actions are set with system calls. Go's action is the same for all signals, such as SIGTERM.
+func catchSuspend(l *Listener) (restore func()) {
+	const ignore = 1 // SIG_IGN
+	before := setAction(syscall.SIGTSTP, nil)
+	if before.handler == ignore {
+		return func() {}
 	}
-	l.add(syscall.SIGTSTP)
-	if suspendAction == nil {
-		return nil
-	}
-	_, err := setAction(syscall.SIGTSTP, suspendAction)
-	return err
-}
-
-// leave undoes enter.
-func leave() error {
-	adoptOrphans(false)
-	if isIgnored(syscall.SIGTSTP) {
-		return nil
-	}
-	action, err := setAction(syscall.SIGTSTP, &sigaction{})
-	suspendAction = &action
-	return err
+	signal.Notify(l.signals, syscall.SIGTSTP)
+	catch := setAction(syscall.SIGTERM, nil)
+	setAction(syscall.SIGTSTP, &catch)
+	return func() { setAction(syscall.SIGTSTP, &before) }
 }

@@ -5,6 +5,8 @@ package child
 import (
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // A tree is everything that the program has started: its process group, and all children of this process with
@@ -13,8 +15,8 @@ import (
 // Only one goroutine calls the methods of a tree, and only that goroutine reaps children. Therefore, the
 // process id of a child cannot belong to another process meanwhile.
 type tree struct {
-	group  int          // id of the program's process group, which is the process id of the keeper
-	others map[int]bool // children of this process that the program has not started; nil in the keeper
+	group  int   // id of the program's process group, which is the process id of the keeper
+	others []int // children of this process that the program has not started; nil in the keeper
 }
 
 // signal sends a signal to the program's group. The id of the group cannot belong to another group, because it
@@ -27,36 +29,35 @@ func (t *tree) signal(sig syscall.Signal) error {
 }
 
 // signalRest sends a signal to all children outside the program's group, except those in done, and adds them to
-// done unless done is nil.
+// done.
 func (t *tree) signalRest(sig syscall.Signal, done map[int]bool) {
 	for _, pid := range t.children() {
-		if done[pid] || !t.isOutside(pid) {
+		target := t.outside(pid)
+		if target == 0 || done[pid] {
 			continue
 		}
-		if done != nil {
-			done[pid] = true
-		}
-		_ = signalOutside(pid, sig) // killAll notices what cannot be killed
+		done[pid] = true
+		_ = syscall.Kill(target, sig) // killAll notices what cannot be killed
 		if sig == syscall.SIGTERM {
-			_ = signalOutside(pid, syscall.SIGCONT) // a stopped process must be able to handle SIGTERM
+			_ = syscall.Kill(target, syscall.SIGCONT) // a stopped process must be able to handle SIGTERM
 		}
 	}
 }
 
-// isOutside reports whether a child is not in the program's group.
-func (t *tree) isOutside(pid int) bool {
-	group, err := syscall.Getpgid(pid)
-	return err == nil && group != t.group
-}
-
-// signalOutside sends a signal to a child outside the program's group. If the child is in another session, its
-// process group can contain only descendants of the program. Then the whole group gets the signal, and no
-// member can escape by forking.
-func signalOutside(pid int, sig syscall.Signal) error {
-	if group, err := syscall.Getpgid(pid); err == nil && inOtherSession(pid) {
-		pid = -group
+// outside returns the target of signals to a child outside the program's group, or 0 if the child is in that
+// group. If the child is in another session, its process group can contain only descendants of the program. Then
+// the target is the whole group, so that no member can escape by forking.
+func (t *tree) outside(child int) (target int) {
+	group, err := syscall.Getpgid(child)
+	theirs, _ := unix.Getsid(child) // fails only if Getpgid does
+	ours, _ := unix.Getsid(0)       // cannot fail
+	switch {
+	case err != nil || group == t.group:
+		return 0
+	case theirs != ours:
+		return -group
 	}
-	return syscall.Kill(pid, sig)
+	return child
 }
 
 // killAll kills everything until reap reports that nothing is left. It needs one round for each generation of
@@ -65,7 +66,7 @@ func signalOutside(pid int, sig syscall.Signal) error {
 func (t *tree) killAll(reap func() (progress, empty bool)) bool {
 	for end := time.Now().Add(killPatience); time.Now().Before(end); {
 		_ = t.signal(syscall.SIGKILL) // an error means that the process remains, which reap reports
-		t.signalRest(syscall.SIGKILL, nil)
+		t.signalRest(syscall.SIGKILL, map[int]bool{})
 		switch progress, empty := reap(); {
 		case empty:
 			return true
