@@ -377,3 +377,22 @@ func TestDaemonEndsWithItsKilledHolder(t *testing.T) {
 	h.signal(syscall.SIGKILL)
 	waitForAllGone(t, h.pids)
 }
+
+// The processes in /proc are not named if they belong to another namespace, where numbers mean other processes.
+func TestProcOfAnotherNamespace(t *testing.T) {
+	describe := func(args ...string) string {
+		cmd := zktest.Command(zktest.Within(t), t, args[0], args[1:]...)
+		cmd.Env = append(os.Environ(), treeVariable+"="+strconv.Itoa(os.Getpid()))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Skipf("SKIPPED: the system forbids containers: %s", out)
+		}
+		return string(out)
+	}
+	if got := describe(os.Args[0]); got == "" {
+		t.Error("nothing is named")
+	}
+	if got := describe("unshare", "--pid", "--fork", os.Args[0]); got != "" {
+		t.Errorf("named: %s", got)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,6 +17,9 @@ import (
 
 // scriptVariable is the environment variable with the script that this test binary runs.
 const scriptVariable = "ZKSH_TEST_CHILD"
+
+// treeVariable is the environment variable with the process whose descendants this test binary describes.
+const treeVariable = "ZKSH_TEST_TREE"
 
 // leaseVariable is the environment variable with the length of the lease, which is never
 // renewed.
@@ -28,6 +32,10 @@ func TestMain(m *testing.M) {
 	}
 	if os.Getenv("GORACE") == "" { // otherwise each keeper built with -race sleeps for a second at its end
 		os.Setenv("GORACE", "atexit_sleep_ms=0")
+	}
+	if pid, err := strconv.Atoi(os.Getenv(treeVariable)); err == nil {
+		fmt.Print(describeTree(pid))
+		return
 	}
 	if text := os.Getenv(scriptVariable); text != "" {
 		runScript(text)

@@ -114,11 +114,15 @@ func hasEnded(child int) bool {
 }
 
 // describeTree returns a list of the descendants of a process for users: the process id and the name of each. The
-// list is empty if there are none, or if there is no /proc.
+// list is empty if /proc is missing, or shows the processes of another namespace.
 func describeTree(root int) string {
 	const maxNamed = 8
 	var found []string
-	for next := []int{root}; len(next) > 0; next = next[1:] {
+	next := []int{root}
+	if self, _ := os.Readlink("/proc/self"); self != strconv.Itoa(os.Getpid()) {
+		next = nil
+	}
+	for ; len(next) > 0; next = next[1:] {
 		children, _ := readPIDs(fmt.Sprintf("/proc/%d/task/*/children", next[0]))
 		next = append(next, children...)
 		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", next[0]))
