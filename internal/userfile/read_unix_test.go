@@ -40,18 +40,3 @@ func TestFIFOs(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 }
-
-// A FIFO that is written and closed is read like a file. Process substitution relies on this.
-func TestWrittenFIFO(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "fifo")
-	zktest.Must(t, syscall.Mkfifo(name, 0o600))
-	wrote := make(chan error, 1)
-	go func() { wrote <- os.WriteFile(name, []byte("text"), 0) }() // ends when the FIFO is read
-	f, err := OpenToRead(name)
-	zktest.Must(t, err)
-	defer f.Close()
-	if b, err := readSmall(f, 4, readPatience); err != nil || string(b) != "text" {
-		t.Errorf("%q, %v", b, err)
-	}
-	zktest.Check(t, <-wrote)
-}
