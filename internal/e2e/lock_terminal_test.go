@@ -43,10 +43,10 @@ func openJob(t *testing.T, flock bool) *job {
 }
 
 // run types a line, with P in place of the prefix, and waits until the output matches pattern.
-func (j *job) run(line, pattern string) string {
+func (j *job) run(line, pattern string) {
 	j.t.Helper()
 	j.typeIn(regexp.MustCompile(`\bP\b`).ReplaceAllString(line, j.prefix) + "\n")
-	return j.expect(pattern)
+	j.expect(pattern)
 }
 
 // wantStatus waits for the prompt, and checks the status of the last command.
