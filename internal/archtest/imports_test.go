@@ -43,7 +43,7 @@ var allowedImports = map[string][]string{
 	"commands/undo":             {"commands", "internal/dump", "internal/render", "internal/userfile", "internal/zkconn", "internal/zktree"},
 	"lockcmd/child":             {"internal/tty"},
 	"lockcmd/demo":              {"commands", "lockcmd/zklock", "lockcmd/zklock/ensemble", "internal/jute", "internal/render", "internal/zkconn", "internal/zkconn/wire", "internal/zktree"},
-	"lockcmd/queue":             {"lockcmd/zklock", "internal/cluster", "internal/render"},
+	"lockcmd/queue":             {"commands", "lockcmd/zklock", "internal/cluster", "internal/render"},
 	"lockcmd/zklock":            {},
 	"lockcmd/zklock/ensemble":   {"lockcmd/zklock", "internal/secure", "internal/zkconn"},
 	"history":                   {"internal/userfile"},

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/render"
 )
 
@@ -84,20 +85,9 @@ func describe(cycle []edge, subject, verb string) string {
 // znode.
 func (q *Queue) removal(c *Contender) string {
 	if !c.Known() {
-		return "delete " + quoteWord(c.node.path)
+		return "delete " + commands.Quote(c.node.path)
 	}
-	return "unlock --force " + quoteWord(path.Base(c.node.path)) + " " + quoteWord(q.Path)
-}
-
-// quoteWord adds quotes to s if a zksh command line would otherwise split it.
-func quoteWord(s string) string {
-	switch {
-	case !strings.ContainsAny(s, " \t\"'"):
-		return s
-	case !strings.Contains(s, `"`):
-		return `"` + s + `"`
-	}
-	return "'" + s + "'"
+	return "unlock --force " + commands.Quote(path.Base(c.node.path)) + " " + commands.Quote(q.Path)
 }
 
 // selfWaits returns a deadlock for each session that waits for a lock that the same session holds.

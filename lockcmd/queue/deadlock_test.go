@@ -76,10 +76,10 @@ func TestLookAllNamesDeadlocks(t *testing.T) {
 }
 
 // The suggested command can be typed as it is printed, whatever the path.
-func TestQuoteWord(t *testing.T) {
-	for word, want := range map[string]string{"/a/b": "/a/b", "/a b": `"/a b"`, `/it's`: `"/it's"`, `/"a"`: `'/"a"'`} {
-		if got := quoteWord(word); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+func TestRemovalIsQuoted(t *testing.T) {
+	q := &Queue{Path: "/a \"it's\""}
+	c := &Contender{Kind: stranger, node: &node{path: q.Path + "/new\nline"}}
+	if got, want := q.removal(c), `delete $'/a "it\'s"/new\nline'`; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/cluster"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/lockcmd/zklock"
@@ -123,7 +124,7 @@ func (w Wait) describe(cycle []edge) string {
 		verb = "would wait"
 	}
 	if w.Background {
-		end = "unlock " + quoteWord(w.Path)
+		end = "unlock " + commands.Quote(w.Path)
 	}
 	text := deadlockLabel(cycle) + ": " + describe(cycle, "this zksh", verb) + "; to end this wait, use: " + end
 	return render.Safe(text)
