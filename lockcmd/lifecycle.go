@@ -264,7 +264,7 @@ func (l *lifecycle) attemptGranted(granted lease, seq int, now time.Time) (*held
 //
 // A decision to terminate is final. Its deadline can only become earlier, for example because the
 // machine was asleep while timers stood still. While zksh is stopped, the keeper of package child
-// applies the same rule (keeper.checkClocks).
+// applies the same rule (keeper.checkClock).
 //
 // judge asks the lease for its state, because lifecycle.status may be out of date or belong to an
 // earlier lease.
