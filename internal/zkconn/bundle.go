@@ -140,6 +140,8 @@ type Transaction struct {
 	parts []*part
 	size  int // size of the request that Commit would send, in bytes
 	over  bool
+
+	written Written // see Written
 }
 
 // emptyTransaction is the size of the request of a transaction without parts, in bytes: the header of
@@ -272,10 +274,30 @@ func (t *Transaction) Commit(ctx context.Context) (Outcome, error) {
 	}
 	outcome, ends, err := t.send(ctx, parts)
 	for i, p := range parts {
+		if err == nil {
+			t.addWritten(p, ends[i].a)
+		}
 		p.end(ends[i])
 	}
 	return outcome, err
 }
+
+// addWritten adds the results of one part, whose answer is a, to t.written.
+func (t *Transaction) addWritten(p *part, a *answer) {
+	own := &answer{Decoder: jute.NewDecoder(a.Rest()), zxid: a.zxid, root: a.root}
+	made := results(own, p.alone.code, p.alone.changes)
+	t.written.Zxid = a.zxid
+	for _, path := range made {
+		if path != "" {
+			path = a.root.clients([]string{path})[0]
+		}
+		t.written.Paths = append(t.written.Paths, path)
+	}
+}
+
+// Written returns the result of a successful Commit. Unlike the result of a Multi, it contains a path
+// for each element of Changes, which is empty for those that create nothing.
+func (t *Transaction) Written() Written { return t.written }
 
 // Abort ends the transaction without sending it. Every request that has joined returns cause.
 func (t *Transaction) Abort(cause error) { abort(t.end(), partAnswer{err: cause}) }
