@@ -168,7 +168,7 @@ func run(locks *lockcmd.Table) (status int) {
 		Interrupts: interrupts, Pager: os.Getenv("PAGER"), IsOption: app.IsOption, Clusters: opts.Clusters(),
 		ManualPager: manualPager(), TraceFile: opts.Trace, NoHints: opts.NoHints, NoBell: opts.NoBell, Sandbox: addr,
 	}
-	if cfg.Saver, cfg.Saved, err = saver(opts, log, interactive); err != nil {
+	if cfg.Recorder, cfg.Saved, err = recorder(opts, log, interactive); err != nil {
 		return fail(err)
 	}
 	if opts.Server == app.DefaultServer {
@@ -263,24 +263,24 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 	return log
 }
 
-// saver returns the Saver that saves the old state of znodes for undo, or nil if none is needed:
+// recorder returns the Recorder that records changes for undo, or nil if none is needed:
 //
-//   - With --undo, the Saver writes to the given file.
+//   - With --undo, the Recorder writes the old states to the given file.
 //   - At the prompt, it writes to the undo log.
 //   - For a one-shot command whose standard error is a terminal, it writes to the undo log, too.
 //     Only then is saved set: it returns a remark about the saved state.
-func saver(opts app.Options, log undo.Log, interactive bool) (s commands.Saver, saved func(*commands.Env) string, err error) {
+func recorder(opts app.Options, log undo.Log, interactive bool) (r commands.Recorder, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
 		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the undo command")
 	case opts.Undo != "":
-		s, err = undo.ToFile(opts.Undo, lockcmd.InQueue)
-		return s, nil, err
+		r, err = undo.ToFile(opts.Undo, lockcmd.InQueue)
+		return r, nil, err
 	case interactive:
-		return log.Saver(), nil, nil
+		return log.Recorder(), nil, nil
 	case len(opts.Command) > 0 && tty.Is(os.Stderr):
-		summary := log.Summary()
-		return summary, summary.Text, nil
+		own := log.Recorder()
+		return own, own.Summary, nil
 	}
 	return nil, nil, nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
+	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
@@ -175,25 +176,24 @@ var setACLCommand = &Command{
 					return err
 				}
 			}
-			var st *zk.Stat
-			n := 0
-			loss := Loss{Command: "setAcl", Path: args[0], Of: LostACL, Version: v}
 			if *recurse {
-				loss.Command, loss.Of = "setAcl -R", LostACLs
-			}
-			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
-				if !*recurse {
-					st, err = zkconn.Do(ctx, env.Session, zkconn.SetACL(args[0], acl, version))
+				n := 0
+				err := env.Record(ctx, "setAcl -R", args[0], func(ctx context.Context, rec zktree.Recorder) (err error) {
+					update, end := env.Screen.Progress("changed")
+					defer end()
+					n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, v, rec, update)
 					return err
-				}
-				update, end := env.Screen.Progress("changed")
-				defer end()
-				n, err = zktree.SetACL(ctx, env.Session.Client, args[0], acl, version, update)
-				return err
-			})
-			if *recurse {
+				})
 				return env.answer(err, done("setAcl", args[0], "changed", n))
 			}
+			var st *zk.Stat
+			e := &zktree.Edit{
+				Does: zktree.SetsACL, Path: args[0], Old: anyOr(v, zk.Stat{Aversion: v}), New: &dump.Znode{ACL: acl},
+			}
+			err = env.changeOne(ctx, "setAcl", e, func(ctx context.Context, version int32) (err error) {
+				st, err = zkconn.Do(ctx, env.Session, zkconn.SetACL(args[0], acl, version))
+				return err
+			})
 			return env.answer(err, writeAnswer("setAcl", args[0], st, *stat))
 		}
 	},

@@ -3,7 +3,7 @@
 //
 // A Command consists of data and one function. The help texts, the completion, the usage errors
 // and the manual's table of commands are all derived from the data. A command runs in an Env,
-// which holds the session, the Screen that shows results, and the Saver that saves old data for
+// which holds the session, the Screen that shows results, and the Recorder that records changes for
 // undo. Begin reading at Command and Env; delete.go has a short command as an example.
 //
 // This package is part of the program zksh and may change at any time.

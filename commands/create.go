@@ -12,6 +12,7 @@ import (
 
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
 )
 
 // maxTTL is the longest time to live that a server accepts, in milliseconds (EphemeralType.TTL).
@@ -75,11 +76,15 @@ var createCommand = &Command{
 				return err
 			}
 			noteNoHash(env, acl)
-			op := zkconn.Create(args[0], data, acl, mode)
-			made, err := zkconn.Do(ctx, env.Session, op)
-			if *parents && errors.Is(err, zkconn.NoNode) {
-				made, err = createBelow(ctx, env.Session, args[0], op)
-			}
+			var made zkconn.Written
+			z := newZnode{args[0], data, acl, mode}
+			err = env.Record(ctx, "create", args[0], func(ctx context.Context, rec zktree.Recorder) (err error) {
+				made, err = z.create(ctx, env.Session, rec)
+				if *parents && errors.Is(err, zkconn.NoNode) {
+					made, err = z.createBelow(ctx, env.Session, rec)
+				}
+				return err
+			})
 			if e, ok := err.(*zkconn.Error); ok && e.Code == zkconn.NoNode && e.Chroot == "" && !*parents {
 				err = e.WithHint("-p creates missing parents")
 			}
@@ -105,37 +110,42 @@ func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	return nil
 }
 
-// createBelow creates the missing ancestors of path, and then executes op, which creates path
-// itself. If op is known to have failed, createBelow deletes the ancestors that it created.
-func createBelow(ctx context.Context, s *zkconn.Session, path string, op zkconn.Op[zkconn.Written]) (none zkconn.Written, err error) {
+// createBelow creates the missing ancestors of z, and then z itself. If z is known not to have been
+// created, createBelow deletes the ancestors that it created.
+func (z newZnode) createBelow(
+	ctx context.Context, s *zkconn.Session, rec zktree.Recorder,
+) (none zkconn.Written, err error) {
 	var created []string
-	for i := 1; i < len(path); i++ {
-		if path[i] != '/' {
+	for i := 1; i < len(z.path); i++ {
+		if z.path[i] != '/' {
 			continue
 		}
-		switch err := zkconn.Exec(ctx, s, zkconn.Create(path[:i], nil, zkconn.OpenACL(), zkconn.CreateMode{})); {
+		switch _, err := (newZnode{path: z.path[:i], acl: zkconn.OpenACL()}).create(ctx, s, rec); {
 		case err == nil:
-			created = append(created, path[:i])
+			created = append(created, z.path[:i])
 		case !errors.Is(err, zkconn.NodeExists):
-			return none, errors.Join(err, removeCreated(ctx, s, created))
+			return none, errors.Join(err, removeCreated(ctx, s, rec, created))
 		}
 	}
 	trip := zkconn.NewTrip()
 	trip.Alone = true
-	made, err := zkconn.Do(trip.Context(ctx), s, op)
+	made, err := z.create(trip.Context(ctx), s, rec)
 	if err != nil && !trip.Outcome.MayHaveHappened() {
-		return none, errors.Join(err, removeCreated(ctx, s, created))
+		return none, errors.Join(err, removeCreated(ctx, s, rec, created))
 	}
 	return made, err
 }
 
 // removeCreated deletes the ancestors that createBelow created before op failed. It keeps an
 // ancestor to which another client has added children or written data.
-func removeCreated(ctx context.Context, s *zkconn.Session, created []string) error {
+func removeCreated(ctx context.Context, s *zkconn.Session, rec zktree.Recorder, created []string) error {
 	return CleanUp(ctx, func(ctx context.Context) error {
 		for _, path := range slices.Backward(created) {
-			err := ignore(zkconn.Exec(ctx, s, zkconn.Delete(path, 0)), zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion)
-			if err != nil {
+			image := &zktree.Image{Edit: &zktree.Edit{Does: zktree.Deletes, Path: path}} // there is no state to save
+			err := zktree.Alone(ctx, rec, image, func(ctx context.Context) (zktree.Result, error) {
+				return zktree.Result{}, zkconn.Exec(ctx, s, zkconn.Delete(path, 0))
+			})
+			if err = ignore(err, zkconn.NotEmpty, zkconn.NoNode, zkconn.BadVersion); err != nil {
 				return fmt.Errorf("cannot delete a parent znode that zksh created and no longer needs: %w", err)
 			}
 		}

@@ -3,9 +3,11 @@ package commands
 import (
 	"context"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/zkconn"
+	"github.com/zksh/zksh/internal/zktree"
 )
 
 var deleteCommand = &Command{
@@ -25,8 +27,8 @@ var deleteCommand = &Command{
 			if len(args) > 1 {
 				env.Screen.Note("'delete path [version]' has been deprecated. Please use 'delete [-v version] path' instead.")
 			}
-			loss := Loss{Command: "delete", Path: args[0], Of: LostNode, Version: v}
-			err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) error {
+			e := &zktree.Edit{Does: zktree.Deletes, Path: args[0], Old: anyOr(v, zk.Stat{Version: v})}
+			err = env.changeOne(ctx, "delete", e, func(ctx context.Context, version int32) error {
 				return zkconn.Exec(ctx, env.Session, zkconn.Delete(args[0], version))
 			})
 			return env.answer(err, done("delete", args[0]))

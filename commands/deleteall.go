@@ -108,11 +108,10 @@ func deleteTree(ctx context.Context, env *Env, name, path string, batch int, sur
 		}
 	}
 	n := 0
-	loss := Loss{Command: name, Path: path, Of: LostTree, Version: -1}
-	err := env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) (err error) {
+	err := env.Record(ctx, name, path, func(ctx context.Context, rec zktree.Recorder) (err error) {
 		update, end := env.Screen.Progress("deleted")
 		defer end()
-		n, err = zktree.Delete(ctx, env.Session.Client, path, batch, update)
+		n, err = zktree.Delete(ctx, env.Session.Client, path, batch, rec, update)
 		return err
 	})
 	return env.answer(err, done(name, path, "deleted", n))

@@ -24,11 +24,12 @@ type Env struct {
 	Format  render.Format // format of results
 	Stdin   io.Reader     // standard input if Mode is OneShot; nil otherwise
 	Version string        // version of zksh
-	Saver   Saver         // saves data before commands overwrite or delete it; nil to save nothing
-	Script  string        // name of the file that the command source is running, or empty if there is none
-	Sources []fs.FileInfo // files whose lines are running: a script, and the files of source, outermost first
-	Line    string        // random ID of the line typed at the prompt and of all lines that it runs; otherwise empty
-	Yes     bool          // whether the user has confirmed in advance what commands would ask (--yes)
+	// Recorder records what commands change. It is nil if nothing is recorded.
+	Recorder Recorder
+	Script   string        // name of the file that the command source is running, or empty if there is none
+	Sources  []fs.FileInfo // files whose lines are running: a script, and the files of source, outermost first
+	Line     string        // random ID of the line typed at the prompt and of all lines that it runs; otherwise empty
+	Yes      bool          // whether the user has confirmed in advance what commands would ask (--yes)
 	// Confirm is the name of the cluster if writes to it require confirmation; otherwise it is
 	// empty. A line with the effect Asks shows the name in its question.
 	Confirm string

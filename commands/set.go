@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/zkconn"
 )
 
 var setCommand = &Command{
@@ -69,17 +68,6 @@ var setCommand = &Command{
 			return env.answer(err, writeAnswer("set", args[0], st, *stat))
 		}
 	},
-}
-
-// Overwrite writes a znode's data on behalf of the named command. Before that, it saves the old
-// data with env.Saver.
-func (env *Env) Overwrite(ctx context.Context, command, path string, data []byte, version int32) (st *zk.Stat, err error) {
-	loss := Loss{Command: command, Path: path, Of: LostData, Version: version, Data: data}
-	err = env.SaveAndRun(ctx, loss, func(ctx context.Context, version int32) (err error) {
-		st, err = zkconn.Do(ctx, env.Session, zkconn.SetData(path, data, version))
-		return err
-	})
-	return st, err
 }
 
 // writeAnswer returns the result of the commands set and setAcl. In text output, it shows the

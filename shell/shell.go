@@ -68,8 +68,8 @@ type Config struct {
 
 	Locks Locks // locks that commands hold, or nil if no command takes locks
 
-	Saver commands.Saver // saves the old state of znodes for undo, or nil if nothing is saved
-	// Saved returns a remark on the changes that the Saver saved for undo, or an empty string if
+	Recorder commands.Recorder // records changes for undo, or nil if nothing is recorded
+	// Saved returns a remark on the changes that the Recorder saved for undo, or an empty string if
 	// there are none. It is set only for a one-shot command whose standard error is a terminal.
 	Saved func(env *commands.Env) string
 
@@ -158,7 +158,7 @@ func New(cfg Config) *Shell {
 	s.completer = &completer{registry: s.registry, clusters: cfg.Clusters, lines: &s.lines, folder: &s.folder,
 		locks: cfg.Locks}
 	s.env = &commands.Env{Session: cfg.Session, Version: cfg.Version, Format: cfg.Format, Screen: commandScreen{s},
-		Streams: cfg.Streams, Run: s.runWords, Saver: cfg.Saver, Yes: cfg.Yes}
+		Streams: cfg.Streams, Run: s.runWords, Recorder: cfg.Recorder, Yes: cfg.Yes}
 	return s
 }
 

@@ -50,8 +50,8 @@ func (s *Shell) source(ctx context.Context, env *commands.Env, args []string) er
 	own := *env
 	own.Script, own.Sources = args[0], append(slices.Clip(env.Sources), info)
 	// as with -f, a script saves nothing for undo
-	if env.Mode == commands.OneShot && own.Saver != nil && !own.Saver.Required() {
-		own.Saver = nil
+	if env.Mode == commands.OneShot && own.Recorder != nil && !own.Recorder.Required() {
+		own.Recorder = nil
 	}
 	return s.newBatch(args[0]).Source(ctx, f, func(ctx context.Context, line string) (string, error) {
 		return s.runText(ctx, &own, line)

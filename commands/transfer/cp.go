@@ -82,11 +82,7 @@ func (c *copier) cp(ctx context.Context, src, dst *endpoint) error {
 	if err := c.check(ctx, "cp", src, dst); err != nil {
 		return err
 	}
-	write := c.copy
-	if c.onExisting == zktree.Overwrite {
-		write = func(ctx context.Context) error { return saveAndRun(ctx, c.env, "cp", dst, c.copy) }
-	}
-	err := write(ctx)
+	err := dst.record(ctx, c.env, "cp", c.copy)
 	if err == nil || c.done.Total() > 0 {
 		c.printRemarks()
 	}
@@ -190,14 +186,15 @@ func (c *copier) singleZnode(ctx context.Context) (zktree.Tree, error) {
 
 // copy copies the znodes from the source to the destination. The error that it returns also lists
 // the znodes that could not be read.
-func (c *copier) copy(ctx context.Context) error {
+func (c *copier) copy(ctx context.Context, rec zktree.Recorder) error {
 	update, end := c.env.Screen.Progress("copied")
 	defer end()
 	t, err := c.tree(ctx, nil)
 	if err != nil {
 		return err
 	}
-	c.done, err = zktree.Apply(ctx, c.dst.session.Client, c.creations(t.Without(c.filter)), c.dst.target(), c.onExisting, update)
+	creations := c.creations(t.Without(c.filter))
+	c.done, err = zktree.Apply(ctx, c.dst.session.Client, creations, c.dst.target(rec), c.onExisting, update)
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))
 }
 

@@ -25,8 +25,10 @@ type endpoint struct {
 	tree    *dump.Tree // contents of the file, or nil for a subtree in an ensemble
 }
 
-// target returns the endpoint as the target of a zktree.Writer.
-func (s *endpoint) target() zktree.Target { return zktree.Target{Path: s.Path, Name: s.word} }
+// target returns the endpoint as the target of edits, which rec records.
+func (s *endpoint) target(rec zktree.Recorder) zktree.Target {
+	return zktree.Target{Path: s.Path, Name: s.word, Recorder: rec}
+}
 
 // endpoints opens the sources and destinations of one command. For each ensemble other than the
 // shell's own, it opens one session. The method close closes these sessions.
@@ -330,16 +332,12 @@ func writesTo(_ *pflag.FlagSet, args []string) commands.Effect {
 	return 0
 }
 
-// saveAndRun saves the existing znodes of the destination for undo, and then calls change, which
-// overwrites them. It saves nothing if the destination does not exist.
-func saveAndRun(ctx context.Context, env *commands.Env, command string, dst *endpoint, change func(context.Context) error) error {
-	if err := zkconn.Exec(ctx, dst.session, zkconn.Exists(dst.Path)); errors.Is(err, zkconn.NoNode) {
-		return change(ctx)
-	}
-	dstEnv := *env
-	dstEnv.Session = dst.session
-	loss := commands.Loss{Command: command, Path: dst.Path, Of: commands.LostParts, Version: -1}
-	return dstEnv.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return change(ctx) })
+// record calls change, which changes znodes at and below the endpoint, and records the changes for
+// undo.
+func (s *endpoint) record(ctx context.Context, env *commands.Env, command string, change commands.Change) error {
+	own := *env
+	own.Session = s.session
+	return own.Record(ctx, command, s.Path, change)
 }
 
 // printAnswer prints the result of a command: words in text output, and the names and values in

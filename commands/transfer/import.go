@@ -89,7 +89,7 @@ func importOne(ctx context.Context, env *commands.Env, args []string) error {
 	_, err = env.Overwrite(ctx, "import", at, data, -1)
 	made := errors.Is(err, zkconn.NoNode)
 	if made {
-		err = zkconn.Exec(ctx, env.Session, zkconn.Create(at, data, zkconn.OpenACL(), zkconn.CreateMode{}))
+		err = env.Create(ctx, "import", at, data)
 	}
 	if err != nil {
 		return err
@@ -148,14 +148,12 @@ func (im *importer) run(ctx context.Context) (err error) {
 	switch {
 	case im.dry:
 		return im.printPlan(ctx)
-	case im.targetIsNew || im.onExisting != zktree.Overwrite:
-		return im.write(ctx)
+	case !im.targetIsNew && im.onExisting == zktree.Overwrite:
+		if yes, err := im.confirm(ctx); err != nil || !yes {
+			return err
+		}
 	}
-	if yes, err := im.confirm(ctx); err != nil || !yes {
-		return err
-	}
-	loss := commands.Loss{Command: "import", Path: im.to, Of: commands.LostParts, Version: -1}
-	return im.env.SaveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return im.write(ctx) })
+	return im.env.Record(ctx, "import", im.to, im.write)
 }
 
 // openDump opens the dump in the file with the given name, or in standard input if name is "-".
@@ -216,9 +214,9 @@ func (im *importer) countEdits(ctx context.Context) error {
 }
 
 // write carries out the import. It deletes znodes only after all other changes.
-func (im *importer) write(ctx context.Context) error {
+func (im *importer) write(ctx context.Context, rec zktree.Recorder) error {
 	update, end := im.env.Screen.Progress("imported")
-	c, target := im.env.Session.Client, zktree.Target{Path: im.to, Name: im.to}
+	c, target := im.env.Session.Client, zktree.Target{Path: im.to, Name: im.to, Recorder: rec}
 	edits := zktree.DeletionsLast(im.edits(ctx, nil), func([]*zktree.Edit) (bool, error) { return true, nil })
 	done, err := zktree.Apply(ctx, c, edits, target, im.onExisting, update)
 	end()

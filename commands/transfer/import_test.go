@@ -132,7 +132,7 @@ func TestExportWhileItChanges(t *testing.T) {
 			for _, path := range []string{"/t", dir, dir + "/x", dir + "/x/y"} {
 				_, _ = zkconn.Do(ctx, s, zkconn.Create(path, []byte("data"), anyone, zkconn.CreateMode{})) // may fail, because znodes come and go
 			}
-			_, _ = zktree.Delete(ctx, s.Client, dir, 10, nil)
+			_, _ = zktree.Delete(ctx, s.Client, dir, 10, nil, nil)
 		}
 	}()
 	zktest.Eventually(t, "a tree is there", func() bool {

@@ -49,7 +49,7 @@ var mirrorCommand = &commands.Command{
 					env.Screen.Note("nothing was done")
 					return nil
 				}
-				return saveAndRun(ctx, env, "mirror", m.dst, m.run)
+				return m.dst.record(ctx, env, "mirror", m.run)
 			})
 		}
 	},
@@ -90,8 +90,8 @@ func (m *mirror) check(ctx context.Context) error {
 }
 
 // run mirrors the source to the destination, and prints the result.
-func (m *mirror) run(ctx context.Context) error {
-	done, err := m.write(ctx)
+func (m *mirror) run(ctx context.Context, rec zktree.Recorder) error {
+	done, err := m.write(ctx, rec)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func (m *mirror) run(ctx context.Context) error {
 
 // write compares the source with the destination and removes the differences. Deletions come last.
 // A change or deletion fails if another client has changed the znode after the comparison.
-func (m *mirror) write(ctx context.Context) (done zktree.Counts, err error) {
+func (m *mirror) write(ctx context.Context, rec zktree.Recorder) (done zktree.Counts, err error) {
 	m.unread.Root = m.src.word + " and " + m.dst.word
 	differences, err := m.compare(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (m *mirror) write(ctx context.Context) (done zktree.Counts, err error) {
 	}
 	update, end := m.env.Screen.Progress("mirrored")
 	defer end()
-	done, err = m.apply(ctx, differences, update, end)
+	done, err = m.apply(ctx, differences, rec, update, end)
 	errs := []error{m.dst.wrap(err), m.unread.OrNil()}
 	if n := m.missing.N; n > 0 {
 		errs = append(errs, fmt.Errorf("%s of %s cannot be created in %s: %s", zktree.Znodes(n), m.src.word, m.dst.word, m.missing.Error()))
@@ -149,12 +149,15 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 
 // apply resolves the given differences by changing the destination. It calls endProgress before it
 // asks the user whether to delete znodes.
-func (m *mirror) apply(ctx context.Context, differences iter.Seq2[zktree.Difference, error], progress zktree.Progress, endProgress func()) (zktree.Counts, error) {
+func (m *mirror) apply(
+	ctx context.Context, differences iter.Seq2[zktree.Difference, error], rec zktree.Recorder,
+	progress zktree.Progress, endProgress func(),
+) (zktree.Counts, error) {
 	edits := zktree.DeletionsLast(m.countSkipped(zktree.Plan(m.dst.Path, differences)), func(deletions []*zktree.Edit) (bool, error) {
 		endProgress()
 		return m.confirmDeletions(ctx, deletions)
 	})
-	return zktree.Apply(ctx, m.dst.session.Client, edits, m.dst.target(), zktree.LeaveAlone, progress)
+	return zktree.Apply(ctx, m.dst.session.Client, edits, m.dst.target(rec), zktree.LeaveAlone, progress)
 }
 
 // countSkipped yields all edits unchanged. It counts znodes that differ but stay unchanged, and

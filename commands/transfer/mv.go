@@ -68,15 +68,14 @@ func (m *mover) mv(ctx context.Context, src, dst *endpoint) error {
 		return err
 	}
 	how, n, moved := "in one transaction", 0, false
-	srcEnv := *m.env
-	srcEnv.Session = m.src.session
-	err := srcEnv.SaveAndRun(ctx, commands.Loss{Command: "mv", Path: src.Path, Of: commands.LostTree, Version: -1}, func(ctx context.Context, _ int32) (err error) {
-		if n, moved, err = m.moveAtomically(ctx); err == nil && !moved {
-			how = "copied, compared and deleted"
-			n, err = m.copyAndDelete(ctx)
-		}
+	err := m.src.record(ctx, m.env, "mv", func(ctx context.Context, rec zktree.Recorder) (err error) {
+		n, moved, err = m.moveAtomically(ctx, rec)
 		return err
 	})
+	if err == nil && !moved {
+		how = "copied, compared and deleted"
+		n, err = m.copyAndDelete(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func checkOneEnsemble(ctx context.Context, src, dst *endpoint) error {
 
 // moveAtomically moves the source in a single transaction. moved is false if that is not possible,
 // or might exceed a hard quota. n is the number of znodes in the source.
-func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err error) {
+func (m *mover) moveAtomically(ctx context.Context, rec zktree.Recorder) (n int, moved bool, err error) {
 	if m.src.session != m.dst.session { // the arguments name the ensemble in two ways
 		return 0, false, nil
 	}
@@ -119,7 +118,7 @@ func (m *mover) moveAtomically(ctx context.Context) (n int, moved bool, err erro
 	for _, z := range slices.Backward(all) {
 		edits = append(edits, &zktree.Edit{Does: zktree.Deletes, Path: z.Path, Old: z})
 	}
-	maybe, err := zktree.Together(ctx, m.src.session.Client, edits, m.src.target())
+	maybe, err := zktree.Together(ctx, m.src.session.Client, edits, m.src.target(rec))
 	switch {
 	case err == nil:
 		return len(all), true, nil
@@ -188,11 +187,15 @@ func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	}
 	m.env.Screen.Note(fmt.Sprintf("cannot move %s to %s in one transaction; zksh copies it, compares the copy with the source, and then deletes the source",
 		m.src.word, m.dst.word))
-	if err := m.copy(ctx); err != nil || m.unread.N+m.leftOut > 0 {
+	if err := m.dst.record(ctx, m.env, "mv", m.copy); err != nil || m.unread.N+m.leftOut > 0 {
 		return 0, fmt.Errorf("nothing was deleted from the source %s, but its copy at %s is incomplete (to remove the copy, use deleteall): %w",
 			m.src.word, m.dst.word, errors.Join(err, m.leftOutError()))
 	}
-	n, err := m.deleteSource(ctx)
+	n := 0
+	err = m.src.record(ctx, m.env, "mv", func(ctx context.Context, rec zktree.Recorder) (err error) {
+		n, err = m.deleteSource(ctx, rec)
+		return err
+	})
 	if err != nil {
 		return n, fmt.Errorf("the subtree was copied completely to %s, but zksh deleted only %s of the source: %w", m.dst.word, zktree.Znodes(n), m.src.wrap(err))
 	}
@@ -210,7 +213,7 @@ func (m *mover) leftOutError() error {
 
 // deleteSource deletes each znode of the source that equals its copy, children before their parents.
 // It leaves a znode as it is if another client has changed or created it during the move.
-func (m *mover) deleteSource(ctx context.Context) (int, error) {
+func (m *mover) deleteSource(ctx context.Context, rec zktree.Recorder) (int, error) {
 	update, end := m.env.Screen.Progress("deleted")
 	defer end()
 	src, err := m.src.subtree(ctx, nil)
@@ -243,7 +246,7 @@ func (m *mover) deleteSource(ctx context.Context) (int, error) {
 		}
 	}
 	deletions := zktree.Plan(m.src.Path, copied)
-	done, err := zktree.Apply(ctx, m.src.session.Client, deletions, m.src.target(), zktree.LeaveAlone, update)
+	done, err := zktree.Apply(ctx, m.src.session.Client, deletions, m.src.target(rec), zktree.LeaveAlone, update)
 	if kept.N > 0 {
 		err = errors.Join(&kept, err)
 	}

@@ -5,9 +5,9 @@
 // The function Commands lists these commands. Each command has a file of its own; endpoint.go
 // opens the sessions and files that the arguments of the commands name.
 //
-// This package and commands/undo do not import each other. The commands save the data that they
-// overwrite or delete with the commands.Saver in their Env, and both packages read and write
-// subtrees with internal/zktree.
+// This package and commands/undo do not import each other. The commands record what they
+// change with the commands.Recorder in their Env, and both packages read and write subtrees with
+// internal/zktree.
 //
 // This package is part of the program zksh and may change at any time.
 package transfer

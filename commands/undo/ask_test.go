@@ -158,7 +158,7 @@ func TestEntriesAreNotOverwritten(t *testing.T) {
 // A digest entry without a password hash causes a remark, but no question, in scripts too.
 func TestDigestWithoutAHash(t *testing.T) {
 	h := newSandboxShell(t)
-	h.env.Mode, h.env.Saver = commands.Batch, nil
+	h.env.Mode, h.env.Recorder = commands.Batch, nil
 	h.do("create /a x digest:bob:secret:r,world:anyone:cdrwa", "setAcl /a digest:bob:KFv3Tr8HFtmwTzwFuZLHJkJtCnY=:r,world:anyone:cdrwa")
 	note := "digest:bob:… contains no password hash, so nobody gets its permissions; to grant them to your own user, run addauth and use auth::"
 	if want := note + "r"; h.screen.Notes() != want {

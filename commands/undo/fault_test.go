@@ -125,28 +125,23 @@ func (h *testShell) lastOf(line string) int {
 	return 0
 }
 
-// killedSaver is the Saver of a shell that is killed just before it destroys something, or just
-// after.
-type killedSaver struct {
-	commands.Saver
-	after bool
+// killed makes a Recorder that belongs to a shell that is killed just before it changes something, or
+// just after.
+func killed(rec commands.Recorder, after bool) *interfering {
+	if after {
+		return &interfering{Recorder: rec, after: runtime.Goexit}
+	}
+	return &interfering{Recorder: rec, before: runtime.Goexit}
 }
 
-func (k killedSaver) SaveAndRun(ctx context.Context, env *commands.Env, l commands.Loss, destroy commands.Destroy) error {
+// doKilled runs a line in a shell that is killed.
+func (h *testShell) doKilled(line string) {
+	h.t.Helper()
 	var end sync.WaitGroup
-	end.Go(func() {
-		_ = k.Saver.SaveAndRun(ctx, env, l, func(ctx context.Context, version int32) error {
-			if k.after {
-				if err := destroy(ctx, version); err != nil {
-					panic(err)
-				}
-			}
-			runtime.Goexit()
-			return nil
-		})
-	})
+	end.Go(func() { _ = h.try(line) })
 	end.Wait()
-	return nil
+	rec := h.log().Recorder() // the next shell with the same Origin
+	h.env.Recorder = rec
 }
 
 // If a shell is killed after it has saved the old state, undo works, whether or not the command has
@@ -154,33 +149,32 @@ func (k killedSaver) SaveAndRun(ctx context.Context, env *commands.Env, l comman
 func TestKilled(t *testing.T) {
 	for _, line := range destroyers {
 		h := newSandboxShell(t)
-		before, saver := h.plant(), h.env.Saver
-		h.env.Saver = killedSaver{saver, false}
-		h.do(line)
+		before := h.plant()
+		h.env.Recorder = killed(h.env.Recorder, false)
+		h.doKilled(line)
 		h.wantTree("/t", before)
 		h.do("undo")
 		if want := "already in the saved state\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 			t.Errorf("%s: %q", line, h.screen.Printed())
 		}
 		h.wantTree("/t", before)
-		h.env.Saver = killedSaver{saver, true}
-		h.do(line)
+		h.env.Recorder = killed(h.env.Recorder, true)
+		h.doKilled(line)
 		if h.last().State != begun {
 			t.Errorf("%s: %v", line, h.last())
 		}
-		h.env.Saver = saver
 		h.do("undo")
 		h.wantTree("/t", before)
 	}
 	// Undo does not overwrite what another client has written meanwhile.
 	h := newSandboxShell(t)
 	h.plant()
-	saver := h.env.Saver
-	h.env.Saver = killedSaver{saver, false}
-	h.do("set /t/a other")
-	h.env.Saver = nil
+	h.env.Recorder = killed(h.env.Recorder, false)
+	h.doKilled("set /t/a other")
+	saver := h.env.Recorder
+	h.env.Recorder = nil
 	h.do("set /t/a theirs")
-	h.env.Saver = saver
+	h.env.Recorder = saver
 	h.fails("undo", "has changed since")
 }
 
@@ -203,6 +197,8 @@ func (d *fullDraft) Write(p []byte) (int, error) {
 	}
 	return len(p), nil
 }
+func (d *fullDraft) note([]byte) error   { return nil }
+func (d *fullDraft) close() error        { return nil }
 func (d *fullDraft) commit(*entry) error { return syscall.ENOSPC }
 func (d *fullDraft) abort() error        { return nil }
 
@@ -216,9 +212,9 @@ func TestNoPlace(t *testing.T) {
 	before := h.plant()
 	for name, shelf := range map[string]backend{
 		"no space left on device": fullBackend{}, "no space left": fullBackend{after: 1 << 20}, file: &store{filepath.Join(file, "undo")},
-		"HOME is not set": Log{NoDir: errors.New("HOME is not set")}.Saver().backend,
+		"HOME is not set": Log{NoDir: errors.New("HOME is not set")}.Recorder().backend,
 	} {
-		h.env.Saver = &Saver{backend: shelf, inQueue: lockcmd.InQueue}
+		h.env.Recorder = &Recorder{backend: shelf, inQueue: lockcmd.InQueue}
 		for _, line := range destroyers {
 			h.asked, h.yes = nil, false
 			h.fails(line, "not run")
@@ -228,12 +224,12 @@ func TestNoPlace(t *testing.T) {
 			h.wantTree("/t", before)
 		}
 	}
-	h.env.Mode, h.env.Saver = commands.Batch, &Saver{backend: fullBackend{demand: true}, inQueue: lockcmd.InQueue}
+	h.env.Mode, h.env.Recorder = commands.Batch, &Recorder{backend: fullBackend{demand: true}, inQueue: lockcmd.InQueue}
 	for _, line := range destroyers {
 		h.fails(line, "nothing was done, because zksh cannot save the whole subtree /t")
 		h.wantTree("/t", before)
 	}
-	h.env.Mode, h.env.Saver = commands.OneShot, &Saver{backend: fullBackend{}, inQueue: lockcmd.InQueue}
+	h.env.Mode, h.env.Recorder = commands.OneShot, &Recorder{backend: fullBackend{}, inQueue: lockcmd.InQueue}
 	h.do("delete /t/b/c")
 	if want := "zksh cannot save the whole subtree /t/b/c for undo: no space left on device; continuing anyway"; h.screen.Alerts() != want {
 		t.Errorf("%q, want %q", h.screen.Alerts(), want)

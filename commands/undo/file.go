@@ -9,10 +9,10 @@ import (
 	"github.com/zksh/zksh/internal/userfile"
 )
 
-// ToFile returns a Saver that writes to a new file with the given name. The file contains one dump
-// for each operation, and the command import can read it. isQueued reports whether a znode with the
+// ToFile returns a Recorder that writes the old states of znodes to a new file with the given name. The
+// file contains dumps, one after the other, and the command import can read it. isQueued reports whether a znode with the
 // given name belongs to a lock queue.
-func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
+func ToFile(name string, isQueued func(name string) bool) (*Recorder, error) {
 	if userfile.IsStream(name) {
 		return nil, fmt.Errorf("%s is a stream, from which import cannot read; specify a new file with --undo", name)
 	}
@@ -21,16 +21,16 @@ func ToFile(name string, isQueued func(name string) bool) (*Saver, error) {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	return &Saver{backend: &fileBackend{name: name}, inQueue: isQueued}, nil
+	return &Recorder{backend: &fileBackend{name: name}, inQueue: isQueued}, nil
 }
 
 // fileBackend is a backend that writes all operations to a single file. It creates the file when it
 // saves the first operation.
 type fileBackend struct {
-	name string
-	f    *os.File
-	end  int64 // offset in the file at which the last saved operation ends
-	last int64 // offset in the file at which the last saved operation starts
+	name  string
+	f     *os.File
+	start int64 // offset in the file at which the latest operation starts
+	end   int64 // offset in the file at which the last committed part ends
 }
 
 // begin implements backend.
@@ -42,6 +42,7 @@ func (s *fileBackend) begin() (draft, error) {
 		}
 		s.f = f
 	}
+	s.start = s.end
 	return &fileDraft{s: s, at: s.end}, nil
 }
 
@@ -49,17 +50,17 @@ func (s *fileBackend) begin() (draft, error) {
 // operation.
 func (s *fileBackend) update(*entry) error { return nil }
 
-// remove implements backend. Only the last operation in the file can be removed.
+// remove implements backend. Only the latest operation in the file can be removed.
 func (s *fileBackend) remove(int) error {
-	s.end = s.last
+	s.end = s.start
 	return s.truncate()
 }
 
 // forImport implements backend. It returns true, because import reads the file.
 func (s *fileBackend) forImport() bool { return true }
 
-// truncate removes everything after the last saved operation from the file. If no operation is
-// saved, it removes the file.
+// truncate removes everything after the last committed part from the file. If there is none, it
+// removes the file.
 func (s *fileBackend) truncate() error {
 	if s.end > 0 {
 		return s.f.Truncate(s.end)
@@ -82,18 +83,26 @@ func (d *fileDraft) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// note implements draft. It does nothing, because import needs only the old states.
+func (d *fileDraft) note([]byte) error { return nil }
+
 // commit implements draft.
 func (d *fileDraft) commit(*entry) error {
 	err := d.s.f.Sync()
 	if err == nil && d.s.end == 0 {
 		err = userfile.SyncDir(filepath.Dir(d.s.name))
 	}
-	if err != nil {
-		return errors.Join(err, d.abort())
+	if err == nil {
+		d.s.end = d.at
 	}
-	d.s.last, d.s.end = d.s.end, d.at
-	return nil
+	return err
 }
 
 // abort implements draft.
-func (d *fileDraft) abort() error { return d.s.truncate() }
+func (d *fileDraft) abort() error {
+	d.at = d.s.end
+	return d.s.truncate()
+}
+
+// close implements draft. It does nothing, because the next operation uses the same file.
+func (d *fileDraft) close() error { return nil }

@@ -1,7 +1,6 @@
 package undo
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -18,13 +17,6 @@ func (h *testShell) oneLine(id string, lines ...string) {
 	h.t.Helper()
 	h.env.Line = id
 	defer func() { h.env.Line = "" }()
-	h.env.Run = func(ctx context.Context, _ *commands.Env, words []commands.Word) error {
-		texts := make([]string, len(words))
-		for i, w := range words {
-			texts[i] = w.Text
-		}
-		return h.run(ctx, texts)
-	}
 	h.do(lines...)
 }
 
@@ -39,12 +31,12 @@ func TestUndoOfALine(t *testing.T) {
 	h.oneLine("a", "find /app -name w-* -- delete {}")
 	h.wantTree("/app", map[string]string{"/app": before["/app"]})
 	h.do("undo -n")
-	if want := "would undo operations 2-6, all 5 from one line (delete /app/w-0 to delete /app/w-4):\ncreate /app/w-4\ncreate /app/w-3\n"; !strings.Contains(h.screen.Printed(), want) {
+	if want := "would undo operation 2 (delete /app/w-0 to delete /app/w-4):\ncreate /app/w-0\ncreate /app/w-1\n"; !strings.Contains(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.wantTree("/app", map[string]string{"/app": before["/app"]})
 	h.do("undo")
-	if want := "undid operations 2-6, all 5 from one line (delete /app/w-0 to delete /app/w-4): 5 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
+	if want := "undid operation 2 (delete /app/w-0 to delete /app/w-4): 5 created\n"; !strings.HasSuffix(h.screen.Printed(), want) {
 		t.Errorf("%q", h.screen.Printed())
 	}
 	h.wantTree("/app", before)
@@ -58,8 +50,7 @@ func TestUndoOfALine(t *testing.T) {
 	h.fails("undo", "there is nothing left to undo")
 }
 
-// If a znode has changed since, undo reverts no operation of the line. After the conflict is
-// resolved by number, undo without a number reverts the rest.
+// If a znode has changed since, undo reverts nothing of the line, unless it may overwrite the change.
 func TestUndoOfALineThatHasChanged(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("create /a one", "create /b one", "create /c one")
@@ -72,44 +63,33 @@ func TestUndoOfALineThatHasChanged(t *testing.T) {
 		zktest.Must(t, err)
 		return string(node.Data)
 	}
-	h.fails("undo", "nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2")
+	h.fails("undo", "nothing was done: 1 of 3 znodes has changed since operation 1; to overwrite the changes, run: undo --overwrite 1")
 	if now("/a") != "two" || now("/c") != "two" {
 		t.Fatal("something of the line is undone")
 	}
-	h.do("undo --overwrite 2", "undo")
+	h.do("undo --overwrite 1")
 	if now("/a") != "one" || now("/b") != "one" || now("/c") != "one" {
 		t.Errorf("there is %q, %q, %q", now("/a"), now("/b"), now("/c"))
 	}
 }
 
-// The operations of one line count as one, up to a limit, and undo reports those that are no longer
-// in the log.
-func TestManyOperationsOfALine(t *testing.T) {
-	s := &store{t.TempDir()}
-	add := func(line string, part int) {
-		t.Helper()
-		d, err := s.begin()
-		zktest.Must(t, err)
-		zktest.Must(t, d.commit(&entry{Command: "delete", Path: "/a", Line: line, Part: part}))
-	}
-	for i := range maxOperations {
-		add(fmt.Sprint(i), 1)
-	}
-	for i := range 3 * trimEvery {
-		add("many", i+1)
-	}
-	all, err := s.list()
-	if err != nil || len(all) != maxOperations-1+3*trimEvery {
-		t.Fatalf("%d operations, %v", len(all), err)
-	}
-
+// A line is one operation, however many commands it runs, also if they change the same znode.
+func TestManyCommandsOfALine(t *testing.T) {
 	h := newSandboxShell(t)
-	h.do("create /a 1", "create /b 1", "create /c 1")
-	h.oneLine("a", "set /a 2", "set /b 2", "set /c 2")
-	zktest.Must(t, h.store.discard(1))
+	h.records = true
+	h.do("create /a 1")
+	var lines []string
+	for i := range maxOperations/2 + 1 {
+		lines = append(lines, fmt.Sprintf("set /a %d", i), fmt.Sprintf("create /b%d", i))
+	}
+	h.oneLine("a", append(lines, "delete /b7", "create /b7 again", "delete /b8")...)
+	if n := h.operations(); n != 2 {
+		t.Fatalf("%d operations", n)
+	}
 	h.do("undo")
-	if want := "not restored: 1 earlier operation of this line, which the log no longer contains"; h.screen.Notes() != want {
-		t.Errorf("%q, want %q", h.screen.Notes(), want)
+	h.wantTree("/a", map[string]string{"/a": `"1" false [{31 world anyone}] persistent`})
+	if got := h.tree("/"); len(got) != 5 {
+		t.Errorf("there is %v", got)
 	}
 }
 
@@ -120,17 +100,16 @@ func TestUndoOfACommandLine(t *testing.T) {
 	h.do("create /a", "create /a/x", "create /a/y")
 	log := h.log()
 	log.Again = []string{"zksh", "undo"}
-	s := log.Summary()
-	h.env.Mode, h.env.Saver = commands.OneShot, s
+	s := log.Recorder()
+	h.env.Mode, h.env.Recorder = commands.OneShot, s
 	h.oneLine("a", "find /a -path /a/* -- delete {}")
-	if got, want := s.Text(h.env), "2 operations are saved; to undo them, run zksh undo; to list them, run zksh undo -l"; got != want {
+	if got, want := s.Summary(h.env), "delete /a/x to delete /a/y: 2 znodes are saved; to restore them, run zksh undo"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	json := &commandtest.Screen{Format: render.JSON}
 	h.env.Screen = json
 	h.do("undo")
-	want := `{"done":"undo","operations":[{"done":"undo","number":2,"command":"delete","path":"/a/y","conflicts":0,"created":1,"changed":0},` +
-		`{"done":"undo","number":1,"command":"delete","path":"/a/x","conflicts":0,"created":1,"changed":0}]}` + "\n"
+	want := `{"done":"undo","number":1,"command":"delete","path":"/a/x","conflicts":0,"created":2,"changed":0,"deleted":0}` + "\n"
 	if json.Printed() != want {
 		t.Errorf("%s, want %s", json.Printed(), want)
 	}

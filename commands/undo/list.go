@@ -75,7 +75,11 @@ func (o *operationRow) Cells() []string {
 	if state := o.state(); state != string(done) {
 		at += " (" + strings.Replace(state, string(begun), "maybe", 1) + ")"
 	}
-	return []string{strconv.Itoa(o.N), commands.Age(o.now.Sub(o.Time)), o.Command, strconv.Itoa(o.Znodes), size, o.By.cell(o.origin), at}
+	if o.Last != "" {
+		at += " to " + o.Last
+	}
+	return []string{strconv.Itoa(o.N), commands.Age(o.now.Sub(o.Time)), o.Command, strconv.Itoa(o.Znodes + o.Created),
+		size, o.By.cell(o.origin), at}
 }
 
 // state returns the name of the operation's state in JSON output.
@@ -97,7 +101,7 @@ func (o *operationRow) JSON() any {
 		data = nil
 	}
 	return render.Facts{"number", o.N, "time", render.Time(o.Time), "command", o.Command, "path", o.Path, "servers", o.Servers, "chroot", o.Chroot,
-		"znodes", o.Znodes, "bytes", data, "fileBytes", o.Bytes, "state", o.state(), "by", o.By.facts(o.origin)}
+		"znodes", o.Znodes + o.Created, "bytes", data, "fileBytes", o.Bytes, "state", o.state(), "by", o.By.facts(o.origin)}
 }
 
 func (d *damaged) number() int { return d.n }

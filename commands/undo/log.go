@@ -1,9 +1,12 @@
 package undo
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -29,13 +32,13 @@ type Log struct {
 	Ending string
 }
 
-// Saver returns a Saver that saves operations in this log.
-func (l Log) Saver() *Saver {
+// Recorder returns a Recorder that records operations in this log.
+func (l Log) Recorder() *Recorder {
 	var place backend = &store{l.Dir}
 	if l.NoDir != nil {
 		place = noStore{l.NoDir}
 	}
-	return &Saver{backend: place, inQueue: l.Queue, by: l.By}
+	return &Recorder{backend: place, inQueue: l.Queue, log: l}
 }
 
 var _ backend = noStore{}
@@ -165,50 +168,101 @@ func (b *Origin) facts(here Origin) any {
 	}{b, b.same(here)}
 }
 
-// pick returns the operations to undo. If args contains a number, pick returns the operation with
-// that number. Otherwise, it returns the operations of the latest line of this program's Origin
-// that can be undone on this ensemble. It never returns operations of another Origin without their
-// number, because their user may still need them.
-func (l Log) pick(env *commands.Env, args []string) (lineOperations, error) {
+// pick returns the operation to undo. If args contains a number, that is the operation with this
+// number. Otherwise, it is the latest operation of this program's Origin. If that one cannot be undone,
+// pick asks the user before it returns an earlier one. It never returns an operation of another Origin
+// without its number, because its user may still need it.
+func (l Log) pick(ctx context.Context, env *commands.Env, args []string, dry bool) (*entry, error) {
 	s := &store{l.Dir}
 	if len(args) > 0 {
 		n, err := strconv.Atoi(args[0])
 		if err != nil || n < 1 {
-			return lineOperations{}, commands.Misuse("%q is not an operation number; to list the operations, run: undo -l", args[0])
+			return nil, commands.Misuse("%q is not an operation number; to list the operations, run: undo -l", args[0])
 		}
-		e, err := s.entry(n)
-		return lineOperations{operations: []*entry{e}}, err
+		return s.entry(n)
 	}
 	all, err := s.list()
 	if err != nil {
-		return lineOperations{}, err
+		return nil, err
 	}
-	far, latest := "", (*entry)(nil)
+	passed, far, latest := "", "", (*entry)(nil)
+	if r, is := env.Recorder.(*Recorder); is && r.unsaved != "" {
+		passed = fmt.Sprintf("the latest change (%s) was not saved", r.unsaved)
+	}
 	for _, e := range all {
+		own, elsewhere := e.By.same(l.By), e.checkServers(env) != nil
+		if elsewhere && far == "" && s.isOpen(e) {
+			far = fmt.Sprintf(" here (operation %d was done on %s)", e.N, e.location())
+		}
 		switch {
-		case !s.isOpen(e):
-		case e.checkServers(env) != nil:
-			if far == "" {
-				far = fmt.Sprintf(" here (operation %d was done on %s)", e.N, e.location())
-			}
-		case e.By.same(l.By):
-			return s.lineOf(env, e, all), nil
-		case latest == nil:
+		case own && !elsewhere && s.isOpen(e):
+			return e, confirmEarlier(ctx, env, e, passed, dry)
+		case own:
+			passed = cmp.Or(passed, s.whyNot(e, elsewhere))
+		case latest == nil && !elsewhere && s.isOpen(e):
 			latest = e
 		}
 	}
 	if latest == nil {
-		return lineOperations{}, fmt.Errorf("there is nothing left to undo%s; to list what was saved, run: undo -l", far)
+		return nil, fmt.Errorf("there is nothing left to undo%s; to list what was saved, run: undo -l", far)
 	}
 	from := "terminal"
 	if env.Mode == commands.ByHand {
 		from = "shell"
 	}
-	return lineOperations{}, fmt.Errorf("nothing left to undo from this %s; the latest change from another shell is operation %d (%s %s), %s ago, %s; to undo it, run: undo %d",
-		from, latest.N, latest.Command, latest.Path, commands.Age(time.Since(latest.Time)), latest.By.words(l.By), latest.N)
+	return nil, fmt.Errorf("nothing left to undo from this %s; the latest change from another shell is operation %d (%s), %s ago, %s; to undo it, run: undo %d",
+		from, latest.N, latest.words(), latest.age(), latest.By.words(l.By), latest.N)
+}
+
+// confirmEarlier asks the user whether to undo the operation e, if it is not the latest one. passed
+// says why the latest one cannot be undone. It is empty if e is the latest one.
+func confirmEarlier(ctx context.Context, env *commands.Env, e *entry, passed string, dry bool) error {
+	earlier := fmt.Sprintf("operation %d (%s), %s ago", e.N, e.words(), e.age())
+	switch {
+	case passed == "":
+		return nil
+	case dry:
+		env.Screen.Note(passed + "; undo would continue with " + earlier)
+		return nil
+	case env.Mode != commands.ByHand:
+		return fmt.Errorf("nothing was done: %s; to undo %s, run: undo %d", passed, earlier, e.N)
+	}
+	yes, err := env.Screen.Ask(ctx, passed+". Undo "+earlier+", instead? [y/N] ")
+	if err == nil && !yes {
+		err = errors.New("nothing was undone")
+	}
+	return err
+}
+
+// whyNot says why undo without a number does not undo the operation e, which is the latest one.
+func (s *store) whyNot(e *entry, elsewhere bool) string {
+	text := fmt.Sprintf("the latest change, operation %d (%s), ", e.N, e.words())
+	switch {
+	case e.State == undone:
+		return text + "was undone already"
+	case elsewhere:
+		return text + "was made on " + e.location()
+	case e.isUndo():
+		return text + fmt.Sprintf("is itself an undo; to undo that, run undo %d", e.N)
+	case e.Partly:
+		return text + "was undone in part"
+	}
+	return text + "is damaged"
 }
 
 // isOpen reports whether undo without a number may undo the operation e.
 func (s *store) isOpen(e *entry) bool {
 	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
 }
+
+// words returns the command of the operation and its path. If the line ran several commands, it
+// returns the first and the last one.
+func (e *entry) words() string {
+	text := e.Command + " " + e.Path
+	if e.Last != "" {
+		text += " to " + e.Last
+	}
+	return text
+}
+
+func (e *entry) age() string { return commands.Age(time.Since(e.Time)) }

@@ -27,7 +27,7 @@ func TestPlantedInTheStore(t *testing.T) {
 	h.do("undo -l", "create /a one")
 	e, err := h.store.entry(4)
 	zktest.Must(t, err)
-	e.Servers, e.Of, e.Path = h.env.Session.Servers().Hosts, "data", "/a"
+	e.Servers, e.Path = h.env.Session.Servers().Hosts, "/a"
 	zktest.Must(t, h.store.write(e))
 	h.fails("undo 4", "not a regular file")
 	h.do("set /a two", "undo 5")

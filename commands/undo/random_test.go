@@ -21,6 +21,7 @@ import (
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktest/zksession"
+	"github.com/zksh/zksh/internal/zktree"
 	"github.com/zksh/zksh/lockcmd"
 )
 
@@ -120,15 +121,20 @@ func fill(line string, at map[string]string) []string {
 // and only if the line destroyed something, or may have. Znodes can be unreadable, the connection
 // can be cut before or after any request, and the line can run at the prompt or in a script.
 func TestUndoBringsBack(t *testing.T) {
-	editor := filepath.Join(t.TempDir(), "editor")
-	zktest.Must(t, os.WriteFile(editor, []byte("#!/bin/sh\nprintf edited > \"$1\"\n"), 0o700))
-	t.Setenv("VISUAL", editor)
+	editor(t)
 	for i := range *worlds {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, newWorld(t).oneCase)
 		})
 	}
+}
+
+// editor sets an editor that writes a text of its own.
+func editor(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "editor")
+	zktest.Must(t, os.WriteFile(name, []byte("#!/bin/sh\nprintf edited > \"$1\"\n"), 0o700))
+	t.Setenv("VISUAL", name)
 }
 
 var worlds = flag.Int("worlds", 1, "number of servers that TestUndoBringsBack uses at the same time; each gets all cases of -rapid.checks")
@@ -154,7 +160,7 @@ func (w *world) oneCase(rt *rapid.T) {
 		saver, err := ToFile(saved, lockcmd.InQueue)
 		zktest.Must(rt, err)
 		env := *w.shell.env
-		env.Saver, env.Mode = saver, commands.Batch
+		env.Recorder, env.Mode = saver, commands.Batch
 		shell.env = &env
 	}
 	w.shell.yes = rapid.IntRange(0, 3).Draw(rt, "yes") > 0 // answer to destroying what cannot be saved
@@ -199,7 +205,7 @@ func (w *world) oneCase(rt *rapid.T) {
 // versions lists the versions of all data and ACLs. They change even if the same data is written.
 func (w *world) versions(rt *rapid.T, root string) string {
 	var b strings.Builder
-	for z, err := range subtree(w.t.Context(), w.admin.env, root, "").Nodes {
+	for z, err := range zktree.ServerTree(w.t.Context(), w.admin.env.Session.Client, root, nil).Nodes {
 		zktest.Must(rt, err)
 		if !strings.HasPrefix(z.Path, root+"/n") {
 			fmt.Fprintln(&b, z.Path, z.Stat.Version, z.Stat.Aversion)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/zksh/zksh/commands"
@@ -12,177 +14,242 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// restoreData restores the data of one znode, if the current data is still the data that the
-// operation wrote. The write fails if the znode has changed since restoreData read it.
-func (u *undoing) restoreData(ctx context.Context) error {
-	was, err := u.saved.Znode(u.Path)
+// compare reads the znodes that the operation has changed, and plans how to take the changes back.
+// Whatever is not as the operation left it becomes a conflict.
+func (u *undoing) compare(ctx context.Context) (err error) {
+	if u.changes, err = u.s.changes(ctx, u.entry); err != nil {
+		return err
+	}
+	if err := u.followUndos(ctx); err != nil {
+		return err
+	}
+	paths := make([]string, len(u.changes))
+	for i, c := range u.changes {
+		paths[i] = c.path
+	}
+	update, end := u.env.Screen.Progress("compared")
+	defer end()
+	at := 0
+	for image, err := range zktree.States(ctx, u.env.Session.Client, paths) {
+		if err != nil {
+			return err
+		}
+		u.judge(u.changes[at], image)
+		at++
+		update(at, len(paths))
+	}
+	u.planDeletions()
+	return nil
+}
+
+// followUndos corrects the versions that the operation left, if later operations were undone: the
+// znodes are then again as this operation left them, but have other versions.
+func (u *undoing) followUndos(ctx context.Context) error {
+	all, err := u.s.list()
 	if err != nil {
 		return err
 	}
-	node, err := zkconn.Do(ctx, u.env.Session, zkconn.GetData(u.Path))
-	switch {
-	case errors.Is(err, zkconn.NoNode):
-		u.conflicts = append(u.conflicts, deletedConflict(u.Path))
-		return u.rejectConflicts()
-	case err != nil:
-		return err
-	case zktree.SameData(node.Data, was.Data): // the old data has already been restored
-		return nil
-	case hashOf(node.Data) != u.Wrote && !u.overwrite:
-		u.addConflict(zktree.Difference{A: &dump.Znode{Path: u.Path, Data: node.Data, Stat: node.Stat}, B: was, Aspect: zktree.DataDiffers})
-		return u.rejectConflicts()
+	own := map[string]*change{}
+	for _, c := range u.changes {
+		own[c.path] = c
 	}
-	u.plan = []string{"set " + u.Path}
-	if u.dry {
-		return nil
-	}
-	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostData, Version: node.Stat.Version, Data: was.Data}
-	u.counts.Changed = 1
-	return u.saveAndRun(ctx, loss, func(ctx context.Context, version int32) error {
-		err := zkconn.Exec(ctx, u.env.Session, zkconn.SetData(u.Path, was.Data, version))
-		return err
-	})
-}
-
-// deletedConflict returns the conflict for a znode that was deleted after the operation. The data
-// or ACL of a znode can be restored only if the znode exists.
-func deletedConflict(path string) conflict {
-	return conflict{path: path, what: path + " was deleted after the operation; create it, then run undo again", final: true}
-}
-
-// saveAndRun saves the data that the undo itself overwrites, and then calls destroy. It saves the
-// data even in a script, where other commands save nothing.
-func (u *undoing) saveAndRun(ctx context.Context, l commands.Loss, destroy commands.Destroy) error {
-	env := *u.env
-	if env.Saver == nil {
-		env.Saver = u.log.Saver()
-	}
-	return env.SaveAndRun(ctx, l, destroy)
-}
-
-// operationName returns the command name under which the undo log records this undo.
-func (u *undoing) operationName() string { return fmt.Sprintf("%s %d", undoName, u.N) }
-
-// restoreTree restores the znodes that the operation deleted or overwrote.
-func (u *undoing) restoreTree(ctx context.Context) error {
-	var hidden []string // paths of saved znodes that cannot be read now
-	saved := u.savedTree()
-	for d, err := range zktree.Compare(u.currentTree(ctx), saved) {
-		switch {
-		case err != nil:
-			return err
-		case d.Err != nil && d.B == nil: // the znode was unreadable before the operation, too, so it was not saved
-		case d.Err != nil:
-			hidden = append(hidden, saved.At(d.Below))
-		case d.B != nil: // znodes that the saved copy does not contain stay unchanged
-			u.addDifference(d)
+	for _, e := range slices.Backward(all) { // the oldest first
+		n := e.undoes()
+		if n <= u.N || e.checkServers(u.env) != nil {
+			continue
 		}
-	}
-	for _, path := range hidden {
-		if err := u.compareHidden(ctx, path); err != nil {
+		undone, err := u.s.entry(n)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var before, after []*change
+		if err == nil {
+			before, err = u.s.changes(ctx, undone)
+		}
+		if err == nil {
+			after, err = u.s.changes(ctx, e)
+		}
+		if err != nil {
 			return err
 		}
+		old := map[string]*dump.Znode{}
+		for _, c := range before {
+			old[c.path] = c.before
+		}
+		for _, c := range after {
+			if mine := own[c.path]; mine != nil && !c.maybe {
+				mine.follow(old[c.path], c.left)
+			}
+		}
 	}
-	if err := u.rejectConflicts(); err != nil {
-		return err
-	}
-	edits := zktree.Plan(u.Path, zktree.Seq(u.differences))
-	switch {
-	case u.dry || len(u.differences) == 0:
-		return nil
-	case !u.overwrites:
-		return u.writeEdits(ctx, edits)
-	}
-	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostParts, Version: -1}
-	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, edits) })
+	return nil
 }
 
-// addDifference handles a saved znode, d.B, that is now missing or different. It adds the znode
-// either to the plan of the undo or to the conflicts.
-func (u *undoing) addDifference(d zktree.Difference) {
-	switch {
-	case d.A == nil:
-		u.plan = append(u.plan, "create "+d.B.Path)
-	case u.changedByOperation(d), u.overwrite && d.Aspect&zktree.KindDiffers == 0:
-		u.overwrites = true
-		u.plan = append(u.plan, "change "+d.B.Path)
-		d.A.Data = nil // save memory; the saved data is read again when it is written
-	default:
-		u.addConflict(d)
+// follow corrects the versions that an operation left after a later operation was undone. was is the
+// state of the znode before that operation, and now are the versions that its undo left.
+func (c *change) follow(was *dump.Znode, now *versions) {
+	if c.left == nil || was == nil || was.Stat == nil || now == nil || c.left.czxid != was.Stat.Czxid {
 		return
 	}
-	d.B.Data = nil
-	u.differences = append(u.differences, d)
-}
-
-// changedByOperation reports whether the operation itself seems to have caused the difference. It
-// checks that the data was written only once since the copy was saved, and before the operation
-// ended. It also checks that the ACL was written only once.
-func (u *undoing) changedByOperation(d zktree.Difference) bool {
-	now, was := d.A.Stat, d.B.Stat
-	if u.Of != commands.LostParts || u.Zxid == 0 || was == nil || was.Czxid != now.Czxid || d.Aspect&zktree.KindDiffers != 0 {
-		return false
+	sameData, sameACL := c.left.data == was.Stat.Version, c.left.acl == was.Stat.Aversion
+	if sameData || sameACL {
+		left := *c.left
+		if left.czxid != now.czxid {
+			left = versions{now.czxid, -1, -1}
+		}
+		if sameData {
+			left.data = now.data
+		}
+		if sameACL {
+			left.acl = now.acl
+		}
+		c.left = &left
 	}
-	data, acl := d.Aspect&zktree.DataDiffers != 0, d.Aspect&zktree.ACLDiffers != 0
-	return (!data || now.Version == was.Version+1 && now.Mzxid <= u.Zxid) && (!acl || now.Aversion == was.Aversion+1)
 }
 
-// writeEdits applies the edits. It reads the data to write from the saved copy.
-func (u *undoing) writeEdits(ctx context.Context, edits zktree.Edits) (err error) {
-	update, end := u.env.Screen.Progress("restored")
-	defer end()
-	withData := func(yield func(*zktree.Edit, error) bool) {
-		for e, err := range edits {
-			if err == nil && (e.Does == zktree.Creates || e.Does == zktree.Sets) {
-				e.New, err = u.saved.Znode(e.Path)
-			}
-			if !yield(e, err) {
-				return
-			}
+// judge compares the present state of a znode with the one that the operation left.
+func (u *undoing) judge(c *change, image *zktree.Image) {
+	now := image.Znode
+	switch {
+	case c.queued || c.before != nil && c.before.Kind == dump.Ephemeral && c.left == nil: // it is not restored
+	case c.lost:
+		if now != nil || c.left == nil {
+			u.unsaved++
+		}
+	case now == nil && c.before == nil:
+	case now == nil && c.left == nil:
+		u.plan = append(u.plan, "create "+c.path)
+		u.differences = append(u.differences, zktree.Difference{Below: c.path, B: c.before})
+	case now == nil:
+		u.conflicts = append(u.conflicts, conflict{path: c.path, final: true, maybe: c.maybe,
+			what: c.path + " was deleted after the operation; create it, then run undo again"})
+	case c.before == nil:
+		if _, theirs := c.compare(now, image.Err, zktree.DataDiffers|zktree.ACLDiffers); theirs == 0 || u.overwrite {
+			u.created = append(u.created, now)
+			return
+		}
+		u.addConflict(c, zktree.Difference{A: now}, image.Err)
+	default:
+		u.judgeChanged(c, image)
+	}
+}
+
+// judgeChanged is like judge, for a znode that existed before the operation and exists now.
+func (u *undoing) judgeChanged(c *change, image *zktree.Image) {
+	now, was := image.Znode, c.before
+	d := zktree.Difference{Below: c.path, A: now, B: was, Aspect: zktree.DataDiffers | zktree.ACLDiffers}
+	masked := slices.ContainsFunc(now.ACL, zkconn.Masked)
+	if image.Err == nil {
+		d.Differs()
+	} else {
+		if masked && zktree.SameData(now.Data, was.Data) {
+			d.Aspect &^= zktree.DataDiffers
+		}
+		if was.ACL == nil || !masked && now.ACL != nil && zktree.SameACL(now.ACL, was.ACL) {
+			d.Aspect &^= zktree.ACLDiffers
 		}
 	}
-	target := zktree.Target{Path: u.Path, Name: u.Path}
-	u.counts, err = zktree.Apply(ctx, u.env.Session.Client, withData, target, zktree.Refuse, update)
-	return err
+	if c.left != nil {
+		d.Aspect &= c.what
+	}
+	wanted := *was
+	wanted.Kind, d.B = dump.Persistent, &wanted // an ephemeral znode that still exists can get its old state, too
+	own, theirs := c.compare(now, image.Err, d.Aspect)
+	if d.Aspect&zktree.KindDiffers == 0 && u.overwrite {
+		own, theirs = own|theirs, 0
+	}
+	if theirs != 0 {
+		conflicting := d
+		conflicting.Aspect = theirs
+		u.addConflict(c, conflicting, image.Err)
+	}
+	if own != 0 {
+		u.plan = append(u.plan, "change "+c.path)
+		d.Aspect, now.Data = own, nil // save memory
+		u.differences = append(u.differences, d)
+	}
 }
 
-// savedTree returns those znodes of the saved copy that undo restores.
-func (u *undoing) savedTree() zktree.Tree {
-	t := zktree.Tree{Root: u.Path, Nodes: u.saved.Znodes(u.Path)}
-	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return z.Kind == dump.Ephemeral, nil })
-}
-
-// currentTree returns the znodes that currently exist on the server at and below the path of the
-// operation.
-func (u *undoing) currentTree(ctx context.Context) zktree.Tree {
-	t := subtree(ctx, u.env, u.Path, "compared")
-	if u.Of == commands.LostNode {
-		t.Nodes = func(yield func(*dump.Znode, error) bool) {
-			yield(zktree.ReadOne(ctx, u.env.Session.Client, u.Path, true))
+// compare divides the aspects in which a znode differs from its old state: own are those that are as
+// the operation left them, and theirs those that somebody has changed since. It leaves out the aspects
+// that the operation has not changed. hidden is the reason why the znode cannot be read, or nil.
+func (c *change) compare(now *dump.Znode, hidden error, differs zktree.Aspect) (own, theirs zktree.Aspect) {
+	st := now.Stat
+	if c.before != nil && c.before.Stat != nil && st != nil {
+		same := st.Czxid == c.before.Stat.Czxid && (c.left == nil || c.left.czxid == st.Czxid)
+		if same && st.Version == c.before.Stat.Version {
+			differs &^= zktree.DataDiffers
+		}
+		if same && st.Aversion == c.before.Stat.Aversion {
+			differs &^= zktree.ACLDiffers
 		}
 	}
-	return t.OrEmpty()
+	if c.left == nil || st == nil || c.left.czxid != 0 && c.left.czxid != st.Czxid {
+		return 0, differs
+	}
+	masked := slices.ContainsFunc(now.ACL, zkconn.Masked)
+	knownData, knownACL := hidden == nil || masked, now.ACL != nil && !masked
+	if differs&zktree.DataDiffers != 0 && st.Version == c.left.data &&
+		(!c.maybe || !knownData && c.before != nil || c.wrote == hashOf(now.Data)) {
+		own |= zktree.DataDiffers
+	}
+	if differs&zktree.ACLDiffers != 0 && st.Aversion == c.left.acl &&
+		(!c.maybe || !knownACL || c.acl == nil && c.before == nil || zktree.FitsACL(now.ACL, c.acl)) {
+		own |= zktree.ACLDiffers
+	}
+	return own, differs &^ own
 }
 
-// addConflict adds a conflict for a znode that exists but differs from its saved copy.
-func (u *undoing) addConflict(d zktree.Difference) {
-	c := conflict{path: d.B.Path, final: d.Aspect&zktree.KindDiffers != 0}
+// planDeletions plans to delete the znodes that the operation created. A znode that has got other
+// children since stays. If a znode that the operation deleted cannot be restored, all of them stay,
+// because they may be its only copy.
+func (u *undoing) planDeletions() {
+	kept := slices.ContainsFunc(u.conflicts, func(c conflict) bool { return c.gone })
+	children := map[string]int{}
+	for _, z := range slices.Backward(u.created) {
+		what := ""
+		switch {
+		case kept:
+			what = " is not deleted, because not everything that the operation deleted can be restored"
+		case int(z.Stat.NumChildren) != children[z.Path]:
+			what = " has children that were created after the operation"
+		}
+		if what != "" {
+			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + what, final: true})
+			continue
+		}
+		children[dump.Parent(z.Path)]++
+		u.plan = append(u.plan, "delete "+z.Path)
+		u.deletions = append(u.deletions, &zktree.Edit{Does: zktree.Deletes, Path: z.Path, Old: z})
+	}
+}
+
+// addConflict adds a conflict for a znode that exists and is not as the operation left it.
+func (u *undoing) addConflict(c *change, d zktree.Difference, hidden error) {
+	found := conflict{path: c.path, maybe: c.maybe, gone: c.left == nil, final: d.Aspect&zktree.KindDiffers != 0}
 	var parts []string
+	if d.B == nil {
+		parts = append(parts, "it is no longer as the operation created it")
+	}
 	if d.Aspect&zktree.KindDiffers != 0 {
 		parts = append(parts, "it is now "+d.A.Kind.String())
 	}
 	if d.Aspect&zktree.ACLDiffers != 0 {
 		parts = append(parts, "the ACL is different")
 	}
-	if d.Aspect&zktree.DataDiffers != 0 {
-		parts = append(parts, fmt.Sprintf("the data is now %s (version %d), and undo would restore the saved %s", inBytes(len(d.A.Data)), d.A.Stat.Version, inBytes(len(d.B.Data))))
-		c.diff = commands.DataDiff(d.A.Data, d.B.Data)
+	switch {
+	case hidden != nil:
+		parts = append(parts, "it cannot be read: "+hidden.Error())
+	case d.Aspect&zktree.DataDiffers != 0:
+		parts = append(parts, fmt.Sprintf("the data is now %s (version %d), and undo would restore the saved %s",
+			inBytes(len(d.A.Data)), d.A.Stat.Version, inBytes(len(d.B.Data))))
+		found.diff = commands.DataDiff(d.A.Data, d.B.Data)
 	}
-	c.what = fmt.Sprintf("%s has changed since the operation: %s", c.path, strings.Join(parts, "; "))
-	if c.diff != "" {
-		c.what += ":"
+	found.what = fmt.Sprintf("%s has changed since the operation: %s", c.path, strings.Join(parts, "; "))
+	if found.diff != "" {
+		found.what += ":"
 	}
-	u.conflicts = append(u.conflicts, c)
+	u.conflicts = append(u.conflicts, found)
 }
 
 // inBytes returns a size with its unit as text, such as "1 byte".
@@ -193,92 +260,52 @@ func inBytes(n int) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// aclBatch is the number of ACLs that undo requests from the server at once.
-const aclBatch = 64
-
-// restoreACLs restores each ACL that has not changed since the operation set it. The operation
-// wrote each ACL once. An ACL is therefore unchanged if its aclVersion is one higher than the saved
-// aclVersion, or if it equals the ACL that the operation set. The write fails if the aclVersion has
-// changed since restoreACLs read it.
-func (u *undoing) restoreACLs(ctx context.Context) error {
-	var edits []*zktree.Edit
-	var batch []*dump.Znode
-	look := func() error {
-		found, err := u.aclEdits(ctx, batch)
-		edits, batch = append(edits, found...), nil
-		return err
+// apply carries out the plan, and records it as an operation. It deletes znodes only if everything else
+// was restored.
+func (u *undoing) apply(ctx context.Context) error {
+	env := *u.env
+	if env.Recorder == nil { // in a script, where other commands are not recorded
+		env.Recorder = u.log.Recorder()
 	}
-	for z, err := range u.saved.Znodes(u.Path) {
-		if err != nil {
-			return err
+	name, root := fmt.Sprintf("%s %d", undoName, u.N), u.root()
+	return env.Record(ctx, name, u.Path, func(ctx context.Context, rec zktree.Recorder) error {
+		update, end := env.Screen.Progress("restored")
+		defer end()
+		target := zktree.Target{Path: root, Name: u.Path, Recorder: rec}
+		var left zktree.Refusals
+		restoring := func(yield func(*zktree.Edit, error) bool) {
+			for e, err := range zktree.Plan("/", zktree.Seq(u.differences)) {
+				if err == nil && e.Does == zktree.Leaves {
+					left.Add(e.Why)
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
 		}
-		if z.Data = nil; z.Stat == nil || z.ACL == nil {
-			return fmt.Errorf("the file %s is incomplete: the stat or the ACL of %s is missing", u.s.file(u.N, dumpFile), z.Path)
-		}
-		if batch = append(batch, z); len(batch) == aclBatch {
-			if err := look(); err != nil {
+		for _, edits := range []zktree.Edits{restoring, zktree.Seq(u.deletions)} {
+			done, err := zktree.Apply(ctx, env.Session.Client, edits, target, zktree.LeaveAlone, update)
+			u.counts.Created += done.Created
+			u.counts.Changed += done.Changed
+			u.counts.Deleted += done.Deleted
+			if err == nil && left.N > 0 {
+				err = &left
+			}
+			if err != nil {
 				return err
 			}
 		}
-	}
-	if len(batch) > 0 {
-		if err := look(); err != nil {
-			return err
-		}
-	}
-	if err := u.rejectConflicts(); err != nil {
-		return err
-	}
-	for _, e := range edits {
-		u.plan = append(u.plan, "setAcl "+e.Path)
-	}
-	if u.dry || len(edits) == 0 {
 		return nil
-	}
-	loss := commands.Loss{Command: u.operationName(), Path: u.Path, Of: commands.LostACLs, Version: -1}
-	return u.saveAndRun(ctx, loss, func(ctx context.Context, _ int32) error { return u.writeEdits(ctx, zktree.Seq(edits)) })
+	})
 }
 
-// aclEdits returns the edits that restore the ACLs of a batch of znodes. If the session can no
-// longer read an ACL, the edit for that ACL fails if the ACL has changed since the operation.
-func (u *undoing) aclEdits(ctx context.Context, batch []*dump.Znode) (edits []*zktree.Edit, err error) {
-	paths := make([]string, len(batch))
-	for i, z := range batch {
-		paths[i] = z.Path
-	}
-	type reading struct {
-		zkconn.Access
-		Err error
-	}
-	p, err := u.env.Session.Pipe(ctx, u.Path)
-	if err != nil {
-		return nil, err
-	}
-	var found []reading
-	err = zkconn.AddEach(p, paths, zkconn.GetACL).Each(ctx, func(a zkconn.Access, refusal error) {
-		found = append(found, reading{a, refusal})
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i, z := range batch {
-		old := *z.Stat
-		old.Aversion++
-		e := &zktree.Edit{Does: zktree.SetsACL, Path: z.Path, Old: &dump.Znode{Stat: &old}, New: z}
-		switch now := found[i]; {
-		case errors.Is(now.Err, zkconn.NoAuth):
-			edits = append(edits, e)
-		case errors.Is(now.Err, zkconn.NoNode):
-			u.conflicts = append(u.conflicts, deletedConflict(z.Path))
-		case now.Err != nil:
-			return nil, now.Err
-		case zktree.SameACL(now.ACL, z.ACL):
-		case u.overwrite, now.Stat.Czxid == z.Stat.Czxid && now.Stat.Aversion == z.Stat.Aversion+1, u.Left != nil && zktree.SameACL(now.ACL, u.Left):
-			e.Old.Stat = now.Stat
-			edits = append(edits, e)
-		default:
-			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + " has changed since the operation: the ACL is no longer the one that the operation set"})
+// root returns the lowest common ancestor of the changed znodes.
+func (u *undoing) root() string {
+	root := u.changes[0].path
+	for _, c := range u.changes {
+		for !dump.Within(c.path, root) {
+			root = dump.Parent(root)
 		}
 	}
-	return edits, nil
+	return root
 }

@@ -12,66 +12,58 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
-	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/userfile"
 )
 
 // Limits of the undo log.
 const (
-	maxOperations = 50        // number of operations, where all operations of a line count as one
-	maxEntries    = 1000      // number of operations, each counted on its own
-	maxOperation  = 64 << 20  // size of the dump of one operation, in bytes
-	maxStore      = 256 << 20 // total size of the dumps of all operations, in bytes
+	maxOperations = 50        // number of operations
+	maxOperation  = 64 << 20  // size of the dump, and of the list of edits, of one operation, in bytes
+	maxStore      = 256 << 20 // total size of the files of all operations, in bytes
 	maxNumber     = 1 << 30   // largest number of an operation; files with higher numbers are ignored
 )
 
-// store is the directory of an undo log, which several shells may share. Each operation has two
-// files: a dump of the data that it destroyed, N.dump, and an entry that describes it, N.json. A
-// shell locks the file "lock" while it assigns a number, writes an entry, or removes old
-// operations.
+// store is the directory of an undo log, which several shells may share. Each operation has three
+// files: an entry that describes it, N.json; a list of its edits, N.list; and a dump of the states
+// before these edits, N.dump, which import can read. A shell locks the file "lock" while it assigns a
+// number, writes an entry, or removes old operations.
 //
-// While an operation is being saved, its dump is named N.part and is locked by the shell that
-// writes it. A command destroys nothing before both files are on disk. If that shell no longer
-// runs, nobody needs the .part file, and it is removed. All other files are removed only if the
+// Until the first edits are recorded, the dump of an operation is named N.part and is locked by the
+// shell that writes it. A command changes nothing before all three files are on disk. If that shell no
+// longer runs, nobody needs the .part file, and it is removed. All other files are removed only if the
 // entry can be read, because an unreadable entry may belong to the only copy of a subtree.
 type store struct{ dir string }
 
 // entry describes an operation. It is stored as JSON in the file N.json.
 type entry struct {
-	N       int           `json:"-"`
-	Command string        `json:"command"`
-	Path    string        `json:"path"` // path relative to the chroot
-	Of      commands.Lost `json:"of"`
-	Servers []string      `json:"servers"` // the ensemble's servers, each as host:port
-	Chroot  string        `json:"chroot,omitempty"`
-	Cluster string        `json:"cluster,omitempty"` // name of the cluster in the configuration file, if it has one
-	Time    time.Time     `json:"time"`
-	Znodes  int           `json:"znodes"`
-	Data    int64         `json:"data"`  // total size of the znodes' data, in bytes
-	Bytes   int64         `json:"bytes"` // size of the dump, in bytes
-	State   state         `json:"state"`
-	Partly  bool          `json:"partly,omitempty"` // whether the operation was undone except for znodes that had changed after it
-	By      *Origin       `json:"by,omitempty"`     // nil if an older version of zksh wrote the entry
+	N       int       `json:"-"`
+	Command string    `json:"command"`
+	Path    string    `json:"path"`           // path relative to the chroot
+	Last    string    `json:"last,omitempty"` // last command of the line and its path, if the line ran several
+	Servers []string  `json:"servers"`        // the ensemble's servers, each as host:port
+	Chroot  string    `json:"chroot,omitempty"`
+	Cluster string    `json:"cluster,omitempty"` // name of the cluster in the configuration file, if it has one
+	Time    time.Time `json:"time"`
+	Bytes   int64     `json:"bytes"` // size of the dump, in bytes
+	State   state     `json:"state"`
+	Partly  bool      `json:"partly,omitempty"` // whether the operation was undone except for znodes that had changed after it
+	By      *Origin   `json:"by,omitempty"`     // nil if an older version of zksh wrote the entry
 
-	// Line identifies a line typed at the prompt. Part numbers the operations of a line, from 1.
-	Line string `json:"line,omitempty"`
-	Part int    `json:"part,omitempty"`
+	counts
 
+	// Seen is the zxid of the latest change to any saved or created znode.
+	Seen int64 `json:"seen,omitempty"`
+}
+
+// counts are the numbers of znodes that an operation has changed.
+type counts struct {
+	Znodes  int   `json:"znodes"` // saved states
+	Data    int64 `json:"data"`   // total size of their data, in bytes
+	Created int   `json:"created,omitempty"`
 	// Ephemeral and Queued are the numbers of znodes that undo will not restore, because they were
 	// ephemeral or belonged to a lock queue.
 	Ephemeral int `json:"ephemeral,omitempty"`
 	Queued    int `json:"queued,omitempty"`
-
-	// Seen is the zxid of the latest change to any saved znode.
-	Seen int64 `json:"seen,omitempty"`
-	// Zxid is the server's last zxid after the operation. It is set only if Of is LostParts.
-	Zxid int64 `json:"zxid,omitempty"`
-	// Wrote is a hash of the data that the operation wrote. It is set only if Of is LostData.
-	Wrote string `json:"wrote,omitempty"`
-	// Left is the ACL of the root after an operation that set ACLs, or nil if unknown.
-	Left []zk.ACL `json:"left,omitempty"`
 }
 
 // A state is the last recorded progress of an operation.
@@ -97,6 +89,7 @@ func (s *store) file(n int, kind string) string {
 const (
 	partFile  = ".part"
 	dumpFile  = ".dump"
+	listFile  = ".list"
 	entryFile = ".json"
 )
 
@@ -152,8 +145,8 @@ func (s *store) numbers(kinds ...string) ([]int, error) {
 // begin implements backend. It assigns a number to a new operation and creates the .part file.
 func (s *store) begin() (draft, error) {
 	d := &storeDraft{s: s}
-	return d, s.withLock(func() error {
-		all, err := s.numbers(partFile, dumpFile, entryFile)
+	err := s.withLock(func() error {
+		all, err := s.numbers(partFile, dumpFile, entryFile, listFile)
 		if err != nil {
 			return err
 		}
@@ -164,66 +157,108 @@ func (s *store) begin() (draft, error) {
 		if d.f, err = userfile.Open(s.file(d.n, partFile), os.O_EXCL); err != nil {
 			return err
 		}
-		if _, err = userfile.Lock(d.f, false); err != nil {
+		if _, err = userfile.Lock(d.f, false); err == nil {
+			d.list, err = userfile.Open(s.file(d.n, listFile), os.O_EXCL)
+		}
+		if err != nil {
 			err = errors.Join(err, d.abort())
 		}
 		return err
 	})
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
 }
 
 // forImport implements backend. It returns false, because import does not read the undo log.
 func (s *store) forImport() bool { return false }
 
-// storeDraft is a draft that writes to the .part file of an operation.
+// storeDraft is a draft that writes to the files of an operation.
 type storeDraft struct {
 	s     *store
 	n     int
-	f     *os.File
-	bytes int64
+	f     *os.File // the dump
+	list  *os.File
+	bytes int64                        // size of the dump
+	lines int64                        // size of the list
+	named bool                         // whether the operation has been added to the log
+	kept  struct{ bytes, lines int64 } // the sizes at the last commit
 }
 
-// errTooLarge means that the data that an operation would destroy is too large to be saved.
+// errTooLarge means that what is to be recorded of an operation is too large.
 var errTooLarge = fmt.Errorf("the data to save is larger than %d MiB", maxOperation>>20)
 
-// Write implements io.Writer.
-func (d *storeDraft) Write(p []byte) (int, error) {
-	if d.bytes += int64(len(p)); d.bytes > maxOperation {
+// Write implements draft.
+func (d *storeDraft) Write(p []byte) (int, error) { return appendTo(d.f, &d.bytes, p) }
+
+// note implements draft.
+func (d *storeDraft) note(lines []byte) error {
+	_, err := appendTo(d.list, &d.lines, lines)
+	return err
+}
+
+func appendTo(f *os.File, size *int64, p []byte) (int, error) {
+	if *size+int64(len(p)) > maxOperation {
 		return 0, errTooLarge
 	}
-	return d.f.Write(p)
+	n, err := f.WriteAt(p, *size)
+	*size += int64(n)
+	return n, err
 }
 
-// abort implements draft. It removes the .part file of the operation.
+// close implements draft.
+func (d *storeDraft) close() error { return errors.Join(d.f.Close(), d.list.Close()) }
+
+// abort implements draft. If nothing has been committed, it removes the files of the operation.
 func (d *storeDraft) abort() error {
-	return errors.Join(d.f.Close(), os.Remove(d.f.Name()))
+	if d.named {
+		d.bytes, d.lines = d.kept.bytes, d.kept.lines
+		return errors.Join(d.f.Truncate(d.bytes), d.list.Truncate(d.lines))
+	}
+	var err error
+	for _, f := range []*os.File{d.f, d.list} {
+		if f == nil {
+			continue
+		}
+		if closed := f.Close(); !errors.Is(closed, os.ErrClosed) {
+			err = errors.Join(err, closed)
+		}
+		err = errors.Join(err, ignoreNotExist(os.Remove(f.Name())))
+	}
+	return err
 }
 
-// commit implements draft. It adds the operation to the log, and then trims the log.
+// commit implements draft. At first, it adds the operation to the log.
 func (d *storeDraft) commit(e *entry) error {
-	e.N, e.Bytes, e.State = d.n, d.bytes, begun
-	if err := d.f.Sync(); err != nil {
-		return errors.Join(err, d.abort())
+	e.N, e.Bytes = d.n, d.bytes
+	err := errors.Join(d.f.Sync(), d.list.Sync())
+	if err == nil && !d.named {
+		err = d.s.withLock(func() error {
+			// Write the entry before the dump, because trim never removes a dump without an entry.
+			err := errors.Join(d.f.Close(), d.s.write(e)) // Windows does not rename open files
+			if err == nil {
+				err = os.Rename(d.f.Name(), d.s.file(d.n, dumpFile))
+			}
+			if err == nil {
+				d.f, err = userfile.Open(d.s.file(d.n, dumpFile), 0)
+			}
+			if err == nil {
+				err = userfile.SyncDir(d.s.dir)
+			}
+			if err == nil {
+				err = d.s.trim(e.N)
+			}
+			if err != nil {
+				err = errors.Join(err, d.s.discard(d.n))
+			}
+			return err
+		})
 	}
-	return d.s.withLock(func() error {
-		err := d.f.Close()
-		// Write the entry before the dump, because trim never removes a dump without an entry.
-		if err == nil {
-			err = d.s.write(e)
-		}
-		if err == nil {
-			err = os.Rename(d.f.Name(), d.s.file(d.n, dumpFile))
-		}
-		if err == nil {
-			err = userfile.SyncDir(d.s.dir)
-		}
-		if err == nil {
-			err = d.s.trimAfter(e)
-		}
-		if err != nil {
-			return errors.Join(err, ignoreNotExist(os.Remove(d.f.Name())), d.s.discard(d.n))
-		}
-		return nil
-	})
+	if err == nil {
+		d.named, d.kept.bytes, d.kept.lines = true, d.bytes, d.lines
+	}
+	return err
 }
 
 // write writes the entry of an operation to its file.
@@ -252,7 +287,11 @@ func (s *store) remove(n int) error {
 // discard removes the files of an operation. It removes the dump first. If zksh crashes after that,
 // trim later removes the entry.
 func (s *store) discard(n int) error {
-	return errors.Join(ignoreNotExist(os.Remove(s.file(n, dumpFile))), ignoreNotExist(os.Remove(s.file(n, entryFile))))
+	var err error
+	for _, kind := range []string{dumpFile, listFile, entryFile} {
+		err = errors.Join(err, ignoreNotExist(os.Remove(s.file(n, kind))))
+	}
+	return err
 }
 
 // ignoreNotExist returns nil if err means that a file does not exist. Otherwise it returns err.
@@ -271,28 +310,27 @@ func (s *store) trim(newest int) error {
 	if err != nil {
 		return err
 	}
-	total, lines, seen := int64(0), 0, map[string]bool{}
+	total := int64(0)
 	for i, e := range all { // newest operations first
-		size, sizeErr := s.dumpSize(e.N)
+		size, sizeErr := s.size(e.N)
 		total += size
-		if e.Line == "" || !seen[e.Line] {
-			lines++
-		}
-		seen[e.Line] = true
-		if sizeErr == nil && e.N != newest && (lines > maxOperations || i >= maxEntries || total > maxStore) {
+		if sizeErr == nil && e.N != newest && (i >= maxOperations || total > maxStore) {
 			err = errors.Join(err, s.discard(e.N))
 		}
 	}
 	return errors.Join(err, s.removeAbandoned())
 }
 
-// dumpSize returns the size of an operation's dump in bytes, or 0 if there is no dump.
-func (s *store) dumpSize(n int) (int64, error) {
-	info, err := os.Lstat(s.file(n, dumpFile))
-	if err != nil {
-		return 0, ignoreNotExist(err)
+// size returns the total size of the dump and the list of an operation, in bytes.
+func (s *store) size(n int) (total int64, err error) {
+	for _, kind := range []string{dumpFile, listFile} {
+		info, statErr := os.Lstat(s.file(n, kind))
+		if statErr == nil {
+			total += info.Size()
+		}
+		err = errors.Join(err, ignoreNotExist(statErr))
 	}
-	return info.Size(), nil
+	return total, err
 }
 
 // removeAbandoned removes the .part files of shells that no longer run.
@@ -307,7 +345,7 @@ func (s *store) removeAbandoned() error {
 		free, lockErr := userfile.Lock(f, false)
 		err = errors.Join(err, lockErr, f.Close()) // Windows does not remove open files, so close it first
 		if free {
-			err = errors.Join(err, os.Remove(f.Name()))
+			err = errors.Join(err, os.Remove(f.Name()), ignoreNotExist(os.Remove(s.file(n, listFile))))
 		}
 	}
 	return err

@@ -69,7 +69,7 @@ func TestStoreIsBounded(t *testing.T) {
 	for range maxOperations + 3 {
 		saveOperation(t, s, 1)
 	}
-	if list, err := s.list(); err != nil || len(list) != maxOperations || list[0].N != maxOperations+3 || len(s.files(t)) != 2*maxOperations {
+	if list, err := s.list(); err != nil || len(list) != maxOperations || list[0].N != maxOperations+3 || len(s.files(t)) != 3*maxOperations {
 		t.Errorf("%d operations, %v", len(list), err)
 	}
 
@@ -150,7 +150,7 @@ func TestStoreAfterKill(t *testing.T) {
 		t.Errorf("number %d", e.N)
 	}
 	s.wantNumbers(t, 5, 1)
-	if got, want := s.files(t), []string{"-3.dump", "1.dump", "1.json", "3.dump", "4.json", "5.dump", "5.json", "5.json.123", "x.json"}; !slices.Equal(got, want) {
+	if got, want := s.files(t), []string{"-3.dump", "1.dump", "1.json", "1.list", "3.dump", "4.json", "5.dump", "5.json", "5.json.123", "5.list", "x.json"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// update does not write the entry of an operation that another shell has removed.
@@ -226,7 +226,7 @@ func TestList(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("undo -l", "create /app", "create -e /app/e x", "deleteall /app", "undo", "create /配置 一", "set /配置 二", "undo -l")
 	lines := strings.Split(h.screen.Printed(), "\n")
-	if got, want := lines[len(lines)-3], regexp.MustCompile(`^  2 +\d+s  set             1       3  here     /配置$`); !want.MatchString(got) {
+	if got, want := lines[len(lines)-4], regexp.MustCompile(`^  3 +\d+s  set             1       3  here     /配置$`); !want.MatchString(got) {
 		t.Errorf("%q, want %s", got, want)
 	}
 	for _, line := range lines {
@@ -257,7 +257,7 @@ func TestToFile(t *testing.T) {
 	t.Cleanup(func() { // Windows does not remove open files
 		zktest.Check(t, saver.backend.(*fileBackend).f.Close())
 	})
-	h.env.Mode, h.env.Saver = commands.Batch, saver
+	h.env.Mode, h.env.Recorder = commands.Batch, saver
 	h.do("create /t", "create /t/a one", "create /t/b two", "create /t/b/c deep", "create -e /e", "create /read-0000000001")
 	before := h.tree("/t")
 	h.fails("delete /t", "Node not empty")
@@ -267,11 +267,11 @@ func TestToFile(t *testing.T) {
 	}
 	h.do("set /t/a new", "set /t/a newer", "delete /t/b/c", "delete /e", "delete /read-0000000001", "deleteall /t")
 	h.fails("delete /none", "does not exist")
-	h.env.Saver = nil
+	h.env.Recorder = nil
 	h.do("create /t x", "create /t/shut", "setAcl /t/shut world:anyone:cdwa")
-	h.env.Saver = saver
+	h.env.Recorder = saver
 	h.fails("deleteall /t", "nothing was done, because zksh cannot save the whole subtree /t: 1 znode of /t could not be read")
-	h.env.Saver = nil
+	h.env.Recorder = nil
 	h.do("setAcl /t/shut world:anyone:cdrwa", "deleteall /t", "import -R --overwrite "+lost)
 	h.wantTree("/t", before)
 	if info, err := os.Stat(lost); err != nil || !zktest.Private(info) {

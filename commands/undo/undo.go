@@ -1,12 +1,14 @@
-// Package undo saves the data that commands overwrite or delete, and provides the command undo,
-// which lists the saved data and restores it.
+// Package undo records what commands change, and provides the command undo, which lists the recorded
+// operations and reverts them.
 //
-// A Saver implements commands.Saver. It writes each operation as a dump, either to the user's
-// undo log (Log) or, for --undo, to a file that import can read (ToFile). Begin reading at
-// Saver.SaveAndRun and at Command.
+// A Recorder implements commands.Recorder. For each edit, it writes the old state of the znode to a
+// dump, before the edit is sent: either in the user's undo log (Log) or, for --undo, in a file that
+// import can read (ToFile). The log also lists the edits and what became of them. Undo compares the
+// znodes with what the operation left, and restores those that are still so. Begin reading at
+// recording.Before and at Command.
 //
-// This package and commands/transfer do not import each other: commands save data through the
-// interface commands.Saver, and both packages read and write subtrees with internal/zktree.
+// This package and commands/transfer do not import each other: commands record changes through the
+// interface commands.Recorder, and both packages read and write subtrees with internal/zktree.
 //
 // This package is part of the program zksh and may change at any time.
 package undo
@@ -16,7 +18,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -24,7 +27,6 @@ import (
 	"github.com/zksh/zksh/commands"
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
-	"github.com/zksh/zksh/internal/userfile"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktree"
 )
@@ -40,28 +42,32 @@ func Command(log Log) *commands.Command {
 		Name: undoName, Group: "Trees", Effect: commands.Writes | commands.Destroys | commands.Asks | commands.OneStream,
 		Except:  commands.ByFlag(map[string]commands.Effect{"list": commands.Writes, commands.DryRun: commands.Writes}),
 		Args:    "[-l] [-n] [-s] [--overwrite] [number]",
-		Summary: "undo an operation that overwrote or deleted znodes",
-		Help: "Without a number, undo reverts the latest operation of this shell that has not been undone yet. With a number, undo " +
-			"reverts that operation, no matter who performed it; undo -l lists the numbers. If one line performed several " +
-			"operations, as find … -- delete {} does, undo without a number reverts all of them, the latest first. An undo " +
-			"can itself be undone, by its number.\n\n" +
-			"At the prompt, set, edit, delete, deleteall, rmr, mv, setAcl, import, mirror and cp --overwrite save the old " +
-			"state before they change or delete anything. If something cannot be saved (because it is too large, the disk " +
+		Summary: "undo the last line that changed znodes",
+		Help: "Without a number, undo reverts the last line of this shell that changed znodes: it deletes the znodes that the " +
+			"line created, creates those that it deleted, and restores the data and ACLs that it overwrote. A line is one " +
+			"operation, even if it ran many commands, as find … -- delete {} does. If the last operation is undone already, or is " +
+			"itself an undo, undo says so, and asks before it undoes an earlier one.\n\n" +
+			"With a number, undo reverts that operation, no matter who performed it; undo -l lists the numbers. An undo can " +
+			"itself be undone, by its number.\n\n" +
+			"At the prompt, create, set, edit, delete, deleteall, rmr, cp, mv, setAcl, import, mirror, commit and undo record " +
+			"what they change before they change it. If an old state cannot be saved (because it is too large, the disk " +
 			"is full, or you are not permitted to read it), zksh asks before it continues.\n\n" +
-			"A single command that you type in another shell also saves the old state, provided that its standard error is " +
+			"A single command that you type in another shell is also recorded, provided that its standard error is " +
 			"a terminal. When it ends, it prints what it has saved; to restore this, run zksh undo in the same terminal. A " +
-			"single command never asks: if it cannot save something, it prints a message and proceeds anyway. Scripts save " +
+			"single command never asks: if it cannot save something, it prints a message and proceeds anyway. Scripts record " +
 			"nothing, unless you add --undo FILE.\n\n" +
-			"If a znode has changed since the operation, undo prints the difference and does nothing. With --overwrite, " +
-			"undo saves these later changes, too, and then restores the old state. With -s, undo leaves changed znodes as " +
-			"they are and restores the rest. The operation then counts as partly undone, and the next undo without a " +
-			"number continues with the operation before it.",
+			"If a znode has changed since the operation, undo prints the difference and does nothing. Data and ACL count " +
+			"separately. With --overwrite, undo saves these later changes, too, and then restores the old state. With -s, undo " +
+			"leaves changed znodes as they are and reverts the rest. If zksh was killed during an operation, or lost the " +
+			"connection, undo reverts everything that has not changed since, and lists the rest.",
 		Limits: []string{
 			"The undo log keeps the last 50 operations, at most 64 MiB each and 256 MiB together.",
+			"Quotas, the configuration of the ensemble, and the znodes of locks are not recorded.",
 			"Ephemeral znodes and the znodes of lock queues are not restored.",
 			"Containers and znodes with a time to live are restored as persistent znodes.",
 			"Sequence counters, zxids, versions and times are not restored. They start again.",
-			"Znodes and data that other clients write while a subtree is being saved and deleted are not saved.",
+			"If another client changes the ACL of a znode, or deletes the znode and creates it again, within one round trip before " +
+				"a line overwrites or deletes it, that change is lost.",
 		},
 		Examples: []string{"undo", "undo -l", "undo -n 3"},
 		Params:   []commands.Param{{Name: "number", Kind: commands.Data, Optional: true}},
@@ -80,14 +86,17 @@ func Command(log Log) *commands.Command {
 					}
 					return log.print(env)
 				}
-				line, err := log.pick(env, args)
+				e, err := log.pick(ctx, env, args, *dry)
 				if err == nil {
-					err = line.confirm(ctx, env)
+					err = e.confirm(ctx, env)
 				}
 				if err != nil {
 					return err
 				}
-				return line.undo(ctx, undoing{log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite})
+				u := &undoing{
+					entry: e, log: log, s: &store{log.Dir}, env: env, dry: *dry, skip: *skip, overwrite: *overwrite,
+				}
+				return u.undo(ctx)
 			}
 		},
 	}
@@ -96,6 +105,23 @@ func Command(log Log) *commands.Command {
 // location returns the name of the cluster on which the operation was done, or else its connect
 // string.
 func (e *entry) location() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
+
+// undoes returns the number of the operation that this operation, which is an undo, has undone. It
+// returns 0 for other operations.
+func (e *entry) undoes() int {
+	number, _ := strings.CutPrefix(e.Command, undoName+" ")
+	n, _ := strconv.Atoi(number) // fails for other commands
+	return n
+}
+
+// confirm asks the user before an undo, if writes to the cluster require confirmation. It asks nothing
+// if the undo would fail anyway.
+func (e *entry) confirm(ctx context.Context, env *commands.Env) error {
+	if env.Confirm == "" || e.State == undone || e.checkServers(env) != nil {
+		return nil
+	}
+	return env.AskToContinue(ctx, fmt.Sprintf("about to undo operation %d (%s) on %s", e.N, e.words(), env.Confirm))
+}
 
 // isUndo reports whether the operation is itself an undo.
 func (e *entry) isUndo() bool { return strings.HasPrefix(e.Command, undoName) }
@@ -121,11 +147,13 @@ type undoing struct {
 	skip      bool
 	overwrite bool
 
-	saved       *dump.Tree // saved copy of the data that the operation destroyed
+	changes     []*change
 	conflicts   []conflict
 	plan        []string            // descriptions of the planned changes, one per line
-	differences []zktree.Difference // differences to remove; their znodes contain no data
-	overwrites  bool                // whether undo overwrites existing znodes
+	differences []zktree.Difference // between the present and the old states, to be removed
+	created     []*dump.Znode       // znodes that the operation created, in the order of their paths
+	deletions   []*zktree.Edit      // deletions of such znodes, children before their parents
+	unsaved     int                 // changed znodes whose old state was not saved
 	counts      zktree.Counts
 }
 
@@ -136,18 +164,22 @@ type conflict struct {
 	what  string
 	diff  string // difference between current and saved data, or empty if they are not text
 	final bool   // whether undo cannot restore the znode, even with --overwrite
+	maybe bool   // whether it is unknown whether the operation has changed the znode
+	gone  bool   // whether the operation has deleted the znode
 }
 
-// undo restores the data that the operation destroyed. It then marks the operation in the log as
-// undone.
+// undo reverts the operation, marks it as undone in the log, and prints the result.
 func (u *undoing) undo(ctx context.Context) error {
 	if err := u.run(ctx); err != nil {
 		return err
 	}
-	return u.markUndone()
+	if err := u.markUndone(); err != nil {
+		return err
+	}
+	return u.env.Screen.Print(u.answer())
 }
 
-func (u *undoing) run(ctx context.Context) (err error) {
+func (u *undoing) run(ctx context.Context) error {
 	if err := u.checkServers(u.env); err != nil {
 		return err
 	}
@@ -158,26 +190,16 @@ func (u *undoing) run(ctx context.Context) (err error) {
 		return err
 	}
 	if u.restorable() == 0 {
-		return fmt.Errorf("operation %d (%s %s) deleted only znodes that cannot be restored: %s", u.N, u.Command, u.Path, u.notRestored())
+		what := cmp.Or(u.notRestored(), "their old states were not saved")
+		return fmt.Errorf("operation %d (%s) deleted only znodes that cannot be restored: %s", u.N, u.words(), what)
 	}
-	if err := userfile.Check(u.s.file(u.N, dumpFile)); err != nil {
+	if err := u.compare(ctx); err != nil {
 		return err
 	}
-	if u.saved, err = dump.Open(ctx, u.s.file(u.N, dumpFile), dump.MaxSize(math.MaxInt64)); err != nil {
+	if err := u.rejectConflicts(); err != nil || u.dry || len(u.plan) == 0 {
 		return err
 	}
-	defer func() { err = errors.Join(err, u.saved.Close()) }()
-	switch u.Of {
-	case commands.LostData:
-		err = u.restoreData(ctx)
-	case commands.LostNode, commands.LostTree, commands.LostParts:
-		err = u.restoreTree(ctx)
-	case commands.LostACL, commands.LostACLs:
-		err = u.restoreACLs(ctx)
-	default:
-		err = fmt.Errorf("cannot undo operation %d: this version of zksh does not know its kind", u.N)
-	}
-	return err
+	return u.apply(ctx)
 }
 
 // checkZxid returns an error if the ensemble's last zxid is older than the saved copy. In this
@@ -195,13 +217,8 @@ func (u *undoing) checkZxid(ctx context.Context) error {
 		u.N, zxid, u.Seen, u.s.file(u.N, dumpFile))
 }
 
-// restorable returns the number of saved znodes that undo can restore.
-func (e *entry) restorable() int {
-	if e.Of == commands.LostData || aclsOnly(e.Of) {
-		return e.Znodes
-	}
-	return e.Znodes - e.Ephemeral
-}
+// restorable returns the number of znodes that undo can restore or delete.
+func (e *entry) restorable() int { return e.Znodes + e.Created - e.Ephemeral }
 
 // notRestored returns a description of the znodes that undo does not restore, or an empty string if
 // there are none.
@@ -231,6 +248,9 @@ func (u *undoing) markUndone() error {
 	if lost := u.notRestored(); lost != "" {
 		u.env.Screen.Note("not restored: " + lost)
 	}
+	if u.unsaved > 0 {
+		u.env.Screen.Note(fmt.Sprintf("not restored, because the old state was not saved: %s", zktree.Znodes(u.unsaved)))
+	}
 	if n := len(u.conflicts); n > 0 {
 		u.env.Screen.Note(fmt.Sprintf("not restored, because of later changes: %s", zktree.Znodes(n)))
 	}
@@ -242,16 +262,16 @@ func (u *undoing) markUndone() error {
 func (u *undoing) answer() render.Answer {
 	facts := render.Facts{"number", u.N, "command", u.Command, "path", u.Path, "conflicts", len(u.conflicts)}
 	if u.dry {
-		words := fmt.Sprintf("would undo operation %d (%s %s):\n%s", u.N, u.Command, u.Path, strings.Join(append(u.plan, ""), "\n"))
+		words := fmt.Sprintf("would undo operation %d (%s):\n%s", u.N, u.words(), strings.Join(append(u.plan, ""), "\n"))
 		return render.Answer{Words: words, Wrap: true, JSON: append(facts, "plan", append([]string{}, u.plan...))}
 	}
 	did := countsText(u.counts)
-	words := fmt.Sprintf("undid operation %d (%s %s): %s\n", u.N, u.Command, u.Path, cmp.Or(did, "already in the saved state"))
+	words := fmt.Sprintf("undid operation %d (%s): %s\n", u.N, u.words(), cmp.Or(did, "already in the saved state"))
 	if did == "" && len(u.conflicts) > 0 {
-		words = fmt.Sprintf("nothing was left to undo of operation %d (%s %s)\n", u.N, u.Command, u.Path)
+		words = fmt.Sprintf("nothing was left to undo of operation %d (%s)\n", u.N, u.words())
 	}
-	return render.Answer{Words: words, Wrap: true,
-		JSON: append(render.Facts{"done", undoName}, append(facts, "created", u.counts.Created, "changed", u.counts.Changed)...)}
+	facts = append(facts, "created", u.counts.Created, "changed", u.counts.Changed, "deleted", u.counts.Deleted)
+	return render.Answer{Words: words, Wrap: true, JSON: append(render.Facts{"done", undoName}, facts...)}
 }
 
 // countsText returns the numbers of restored znodes as text, or an empty string if no znode was
@@ -261,7 +281,7 @@ func countsText(c zktree.Counts) string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{c.Created, "created"}, {c.Changed, "changed"}} {
+	}{{c.Created, "created"}, {c.Changed, "changed"}, {c.Deleted, "deleted"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -271,9 +291,16 @@ func countsText(c zktree.Counts) string {
 
 // rejectConflicts prints the conflicts and returns an error if there are any. With the flag -s,
 // undo skips conflicts, so rejectConflicts returns nil. With --overwrite, the only conflicts are
-// those that cannot be overwritten.
+// those that cannot be overwritten. If it is unknown whether the operation has changed these znodes,
+// undo prints the conflicts and reverts the rest.
 func (u *undoing) rejectConflicts() error {
 	if len(u.conflicts) == 0 || u.skip {
+		return nil
+	}
+	if len(u.plan) > 0 && !slices.ContainsFunc(u.conflicts, func(c conflict) bool { return !c.maybe }) {
+		for _, c := range u.conflicts[:min(len(u.conflicts), maxShown)] {
+			u.env.Screen.Note(c.what)
+		}
 		return nil
 	}
 	var words strings.Builder
@@ -300,7 +327,7 @@ func (u *undoing) rejectConflicts() error {
 // the number of znodes that have changed since the operation. final is the number of those that
 // cannot be restored even with --overwrite.
 func (u *undoing) conflictError(changed, final int) error {
-	all := max(u.restorable(), changed)
+	all := max(len(u.changes)-u.Ephemeral-u.unsaved, changed)
 	have := "have"
 	if changed == 1 {
 		have = "has"

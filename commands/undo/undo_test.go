@@ -69,7 +69,7 @@ func TestStoreIsNoLink(t *testing.T) {
 	real, link := h.store.dir, filepath.Join(t.TempDir(), "link")
 	zktest.Must(t, os.Symlink(real, link))
 	h.store = &store{link}
-	h.env.Saver = h.log().Saver()
+	h.env.Recorder = h.log().Recorder()
 	for _, line := range []string{"undo", "undo 1", "undo -l"} {
 		h.fails(line, link+" is a symbolic link")
 	}
@@ -77,7 +77,7 @@ func TestStoreIsNoLink(t *testing.T) {
 	if len(h.asked) != 1 || !strings.Contains(h.asked[0], link+" is a symbolic link") {
 		t.Errorf("asked %q", h.asked)
 	}
-	if files, err := os.ReadDir(real); err != nil || len(files) != 3 { // the lock, one entry and one dump
+	if files, err := os.ReadDir(real); err != nil || len(files) != 4 { // the lock, and one operation
 		t.Errorf("%v, %v", files, err)
 	}
 }
@@ -111,7 +111,6 @@ func TestOverwrite(t *testing.T) {
 	before["/t/new"] = after["/t/new"] // undo does not delete new znodes
 	h.wantTree("/t", before)
 	h.do(fmt.Sprintf("undo %d", h.last().N))
-	after["/t/y"], after["/t/z"] = before["/t/y"], before["/t/z"] // created by the undo
 	h.wantTree("/t", after)
 
 	h.do("create /acl", "setAcl /acl world:anyone:cdra", "setAcl /acl world:anyone:cra")
@@ -167,20 +166,20 @@ func TestPartlyUndone(t *testing.T) {
 func TestCommandsUndoTheirOwn(t *testing.T) {
 	addr, dir := zktest.Sandbox(t, sandbox.Options{}).Addr(), t.TempDir()
 	shell := newTestShell(t, addr, dir)
-	command := func(id string) (*testShell, *Summary) {
+	command := func(id string) (*testShell, *Recorder) {
 		h := newTestShell(t, addr, dir)
 		h.by = Origin{ID: id, Kind: commandLine, PID: 77, Host: shell.by.Host, Terminal: "pts/" + id}
 		log := h.log()
 		log.Again = []string{"zksh", "undo"}
-		s := log.Summary()
-		h.env.Mode, h.env.Saver = commands.OneShot, s
+		s := log.Recorder()
+		h.env.Mode, h.env.Recorder = commands.OneShot, s
 		return h, s
 	}
 	says := func(line, want string) *testShell {
 		t.Helper()
 		h, s := command("1")
 		h.do(line)
-		if got := s.Text(h.env); got != want {
+		if got := s.Summary(h.env); got != want {
 			t.Errorf("%s: %q, want %q", line, got, want)
 		}
 		return h
@@ -193,11 +192,12 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	shell.do("create /s one", "set /s two")
 	h, s := command("1")
 	h.do("undo")
-	h.do("undo")
-	if got, want := s.Text(h.env), "2 operations are saved; to list them, run zksh undo -l; to undo the last one (undo 2 /a), run zksh undo 6"; got != want {
+	h.fails("undo", "is itself an undo; to undo that, run undo 5; to undo operation 2 (set /a), 0s ago, run: undo 2")
+	h.do("undo 2")
+	if got, want := s.Summary(h.env), "2 operations are saved; to list them, run zksh undo -l; to undo the last one (undo 2 /a), run zksh undo 6"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	says("undo", "") // nothing was overwritten
+	says("undo 1", "") // nothing was overwritten
 	if got := h.tree("/t"); len(got) != 2 {
 		t.Errorf("there is %v", got)
 	}
@@ -206,8 +206,8 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	// In another terminal, undo reverts the operation of a single command only by its number.
 	says("delete /b", "delete /b: 1 znode is saved; to restore it, run zksh undo")
 	other, _ := command("2")
-	other.fails("undo", "nothing left to undo from this terminal; the latest change from another shell is operation 7 (delete /b), 0s ago, by a command in pts/1; to undo it, run: undo 7")
-	other.do("undo 7")
+	other.fails("undo", "nothing left to undo from this terminal; the latest change from another shell is operation 8 (delete /b), 0s ago, by a command in pts/1; to undo it, run: undo 8")
+	other.do("undo 8")
 	if got := other.tree("/b"); len(got) != 1 {
 		t.Errorf("there is %v", got)
 	}
@@ -215,7 +215,7 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 	// A command that the server rejects saves nothing.
 	h, s = command("1")
 	h.fails("set -v 77 /a x", "version No is not valid")
-	if got := s.Text(h.env); got != "" {
+	if got := s.Summary(h.env); got != "" {
 		t.Errorf("%q", got)
 	}
 }
@@ -224,7 +224,7 @@ func TestCommandsUndoTheirOwn(t *testing.T) {
 func TestUndoInScriptIsSaved(t *testing.T) {
 	h := newSandboxShell(t)
 	h.do("create /a one", "set /a two", "set /a three")
-	h.env.Mode, h.env.Saver = commands.Batch, nil
+	h.env.Mode, h.env.Recorder = commands.Batch, nil
 	h.do("undo --overwrite 1")
 	if e := h.last(); e.Command != "undo 1" {
 		t.Fatalf("the last operation is %v", e)
@@ -308,14 +308,14 @@ func TestManyOperationsOfACommand(t *testing.T) {
 	h := newSandboxShell(t)
 	log := h.log()
 	log.By.Kind, log.Again = commandLine, []string{"zksh", "undo"}
-	s := log.Summary()
-	h.env.Saver = s
+	s := log.Recorder()
+	h.env.Recorder = s
 	h.do("create /a 1")
 	for i := range maxOperations + 3 {
 		h.do(fmt.Sprintf("set /a %d", i))
 	}
 	want := fmt.Sprintf("the last %d of %d operations are saved; to list them, run zksh undo -l; to undo the last one (set /a), run zksh undo", maxOperations, maxOperations+3)
-	if got := s.Text(h.env); got != want {
+	if got := s.Summary(h.env); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -32,10 +32,10 @@ func TestUndoOfCommands(t *testing.T) {
 		// A script that runs in the terminal belongs to the same session and continues.
 		s.line("sh -c 'zksh -q set /b 2; zksh set /b 3 2>/dev/null; zksh get /b'")
 		s.want(`^3$`)
-		s.line("zksh undo -l; clear; zksh undo; zksh undo --overwrite; zksh get /b")
+		s.line("zksh undo -l; clear; zksh undo; zksh undo --overwrite 3; zksh get /b")
 		s.until("the set with -q is not undone", func(shown string) bool {
-			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing was done: 1 of 1 znode has changed since operation 2; to overwrite the changes, run: undo --overwrite 2;")) &&
-				strings.Contains(withoutSpaces(shown), withoutSpaces("undid operation 2 (set /b): 1 changed undo 2 /b: the old data is saved; to restore it, run zksh undo 3")) && strings.HasSuffix(shown, "\n1\n$")
+			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing was done: 1 of 1 znode has changed since operation 3; to overwrite the changes, run: undo --overwrite 3;")) &&
+				strings.Contains(withoutSpaces(shown), withoutSpaces("undid operation 3 (set /b): 1 changed undo 3 /b: the old data is saved; to restore it, run zksh undo 4")) && strings.HasSuffix(shown, "\n1\n$")
 		})
 
 		// An interactive shell with the same undo log: each of the two undoes only its own
@@ -49,12 +49,12 @@ func TestUndoOfCommands(t *testing.T) {
 		})
 		d.run("set /c 2", "")
 		s.line("clear; zksh undo")
-		s.want(`^undid operation 4 \(delete /one/大\): 1 created$`)
+		s.want(`^undid operation 5 \(delete /one/大\): 1 created$`)
 		s.line("clear; zksh undo")
 		s.until("it undoes what is not its own", func(shown string) bool {
-			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing left to undo from this terminal; the latest change from another shell is operation 5 (set /c),"))
+			return strings.Contains(withoutSpaces(shown), withoutSpaces("nothing left to undo from this terminal; the latest change from another shell is operation 6 (set /c),"))
 		})
-		d.run("undo", `^undid operation 5 \(set /c\): 1 changed\n`)
+		d.run("undo", `^undid operation 6 \(set /c\): 1 changed\n`)
 		d.typeIn("\x04")
 		d.wantStatus(0)
 	}

@@ -28,34 +28,35 @@ func TestUndoInteractive(t *testing.T) {
 	c.run("deleteall -y /app", "")
 	d := openConsoleIn(t, home, "-q", "-server", server) // another shell, with the same undo log
 	d.expect(connected)
-	d.run("undo 2", `^undid operation 2 \(deleteall /app\): 2 created\n`)
-	c.run("undo", `^undid operation 1 \(set /app\): 1 changed\n`)
+	d.run("undo 5", `^undid operation 5 \(deleteall /app\): 2 created\n`)
+	c.typeIn("undo\r")
+	c.expect(`the latest change, operation 5 \(deleteall /app\), was undone already\. Undo operation 4 \(set /app\), \d+s ago, instead\? \[y/N\] `)
+	c.typeIn("y\r")
+	c.expect(`undid operation 4 \(set /app\): 1 changed\n`)
 	c.run("get /app", `^old\n`)
-	c.run("undo", `^there is nothing left to undo; to list what was saved, run: undo -l\n`)
-	d.run("undo 3", `^undid operation 3 \(undo 1 /app\): 1 changed\n`)
+	d.run("undo 7", `^undid operation 7 \(undo 4 /app\): 1 changed\n`)
 	d.run("get /app", `^new\n`)
 
-	// undo shows the changes made since, and does not save data that a transaction destroys.
+	// undo shows the changes made since, and undoes transactions.
 	c.run("delete /app/x", "")
-	c.run("create /app/x other", `^Created /app/x\n`)
-	c.run("undo", `^/app/x has changed since the operation: the data is now 5 bytes \(version 0\), and undo would restore the saved 1 byte:\n- other\n\+ x\nnothing was done: 1 of 1 znode has changed since operation 5; `)
 	c.run("begin", "")
-	c.run("delete /app/x", "") // -q suppresses the remark
-	c.run("commit", `^Committed 1\n`)
-	c.run("undo", `^undid operation 5 \(delete /app/x\): 1 created\n`)
+	c.run("create /app/x other", "")
+	c.run("create /app/y y", "")
+	c.run("commit", `Committed 2\n`)
+	c.run("undo 9", `^/app/x has changed since the operation: the data is now 5 bytes \(version 0\), and undo would restore the saved 1 byte:\n- other\n\+ x\nnothing was done: 1 of 1 znode has changed since operation 9; `)
+	c.run("undo", `^undid operation 10 \(commit /app/x\): 2 deleted\n`)
+	c.run("undo 9", `^undid operation 9 \(delete /app/x\): 1 created\n`)
 
 	// undo undoes a line as a whole, even if the line ran many commands.
-	c.run("find /app -name x -- set {} 1", "")
 	c.run("create /app/x2 2", `\n`)
 	c.run("find /app -name x* -- delete {}", "")
-	c.run("undo", `^undid operations 7-8, all 2 from one line \(delete /app/x to delete /app/x2\): 2 created\n`)
-	c.run("undo", `^undid operation 6 \(set /app/x\): 1 changed\n`)
+	c.run("undo", `^undid operation 14 \(delete /app/x to delete /app/x2\): 2 created\n`)
 	for _, c := range []*console{c, d} {
 		c.typeIn("\x04")
 		c.wantStatus(0)
 	}
 	files, err := filepath.Glob(filepath.Join(home, "state/zksh/undo/*"))
-	if err != nil || len(files) != 19 {
+	if err != nil || len(files) != 46 {
 		t.Fatalf("%q, %v", files, err)
 	}
 	for _, file := range append(files, filepath.Dir(files[0])) {
@@ -142,7 +143,7 @@ func TestUndoInWindows(t *testing.T) {
 		s.want(`^ no   age  command    znodes   bytes  by       path\n +2 +\d+s  delete +1 +3  here     /应用/小\n +1 +\d+s  set +1 +3  here     /应用/小$`)
 		s.line("undo")
 		s.want(`^undid operation 2 \(delete /应用/小\): 1 created$`)
-		s.line("undo")
+		s.line("undo 1")
 		s.want(`^undid operation 1 \(set /应用/小\): 1 changed$`)
 		s.line("ls /应用 | cat")
 		s.want(`^\[小\]$`)

@@ -29,6 +29,9 @@ const (
 type Target struct {
 	Path string
 	Name string // name of the subtree in error messages, which may contain the name of a cluster
+	// Recorder records the edits before they are sent. It is nil if nothing is recorded. With a
+	// Recorder, even an edit that requires no state takes effect only on the state that was recorded.
+	Recorder Recorder
 }
 
 // Limits on edits in one request, and on requests in flight.
@@ -229,6 +232,9 @@ func (a *applier) flush() error {
 		return err
 	}
 	batch, err := a.verify(batch)
+	if err == nil && a.target.Recorder != nil {
+		batch, err = a.record(batch)
+	}
 	switch {
 	case err != nil || len(batch) == 0:
 		return err
@@ -250,7 +256,8 @@ func (a *applier) flush() error {
 func (a *applier) verify(batch []*Edit) ([]*Edit, error) {
 	var paths []string
 	for _, e := range batch {
-		if e.oldStat().Czxid != 0 {
+		// The Recorder is given the present state, so that record compares it.
+		if e.oldStat().Czxid != 0 && (a.target.Recorder == nil || !e.readsBefore()) {
 			paths = append(paths, e.Path)
 		}
 	}
@@ -379,10 +386,16 @@ type reply interface {
 // multiReply is the reply to a multi.
 type multiReply struct {
 	*zkconn.Pending[zkconn.Written]
+	edits []*Edit
 }
 
 func (r multiReply) wait(ctx context.Context) error {
-	_, err := r.Wait(ctx)
+	written, err := r.Wait(ctx)
+	for _, e := range r.edits {
+		if err == nil && e.Does == Creates {
+			e.czxid = written.Zxid
+		}
+	}
 	return err
 }
 
@@ -416,7 +429,7 @@ func (a *applier) start(edits []*Edit) *flying {
 	for i, e := range edits {
 		changes[i] = a.change(e)
 	}
-	return &flying{edits: edits, reply: multiReply{zkconn.Add(a.p, zkconn.Multi(changes))}}
+	return &flying{edits: edits, reply: multiReply{zkconn.Add(a.p, zkconn.Multi(changes)), edits}}
 }
 
 // change returns the Change for an edit. It depends on the outcomes of earlier edits.
@@ -537,9 +550,11 @@ func (a *applier) handleChanged(e *Edit, why error) error {
 	switch {
 	case exists && a.policy == Skip:
 		a.result.Done.Skipped++
+		a.after(e, false)
 		a.reportProgress()
-	case a.policy == Overwrite && e.Does != Deletes && !e.closes && e.repeats < maxRepeats:
+	case (a.policy == Overwrite || e.anyState) && e.Does != Deletes && !e.closes && e.repeats < maxRepeats:
 		e.repeats++
+		a.after(e, false)
 		a.changed = append(a.changed, e)
 	case exists && a.policy == Refuse:
 		a.reject(e, why)
@@ -589,6 +604,7 @@ func (a *applier) countDone(edits ...*Edit) {
 		case Deletes:
 			a.result.Done.Deleted++
 		}
+		a.after(e, true)
 		if a.report != nil {
 			a.report(e, made, nil)
 		}
@@ -598,6 +614,9 @@ func (a *applier) countDone(edits ...*Edit) {
 
 // tell reports what became of an edit that was not made.
 func (a *applier) tell(e *Edit, end outcome, why error) {
+	if end != unclear {
+		a.after(e, false)
+	}
 	if a.report != nil {
 		a.report(e, end, why)
 	}

@@ -43,10 +43,10 @@ func TestBusyServer(t *testing.T) {
 				t.Errorf("by %s: %d znodes, %d of them unreadable", name, len(got), unreadable)
 			}
 		}
-		if n, err := SetACL(t.Context(), s.Client, "/t", zkconn.OpenACL(), 0, nil); n != len(paths) || err != nil {
+		if n, err := SetACL(t.Context(), s.Client, "/t", zkconn.OpenACL(), 0, nil, nil); n != len(paths) || err != nil {
 			t.Errorf("the ACL of %d changed: %v", n, err)
 		}
-		if n, err := Delete(t.Context(), s.Client, "/t", batch, nil); n != len(paths) || err != nil {
+		if n, err := Delete(t.Context(), s.Client, "/t", batch, nil, nil); n != len(paths) || err != nil {
 			t.Errorf("in batches of %d: %d deleted: %v", batch, n, err)
 		}
 		if err := zkconn.Exec(t.Context(), s, zkconn.Exists("/t")); !errors.Is(err, zkconn.NoNode) {

@@ -182,12 +182,12 @@ func TestSubtreeInSpiteOfCuts(t *testing.T) {
 		} {
 			create(t, s, "/t", "/t/a", "/t/a/b", "/t/c", "/t/d")
 			cut(zktest.AnyRequest, at)
-			n, err := SetACL(t.Context(), s.Client, "/t", zk.WorldACL(zk.PermAll&^zk.PermWrite), 0, nil)
+			n, err := SetACL(t.Context(), s.Client, "/t", zk.WorldACL(zk.PermAll&^zk.PermWrite), 0, nil, nil)
 			if n != 5 || err != nil {
 				t.Errorf("cut %s request %d: %d ACLs set: %v", name, at, n, err)
 			}
 			cut(zktest.AnyRequest, at)
-			if n, err := Delete(t.Context(), s.Client, "/t", 2, nil); n != 5 || err != nil {
+			if n, err := Delete(t.Context(), s.Client, "/t", 2, nil, nil); n != 5 || err != nil {
 				t.Errorf("cut %s request %d: %d deleted: %v", name, at, n, err)
 			}
 			cut(-77, 0) // no further cuts: no request has this type

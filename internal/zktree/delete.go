@@ -1,6 +1,7 @@
 package zktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -17,6 +18,7 @@ const maxRounds = 5
 type subtreeJob struct {
 	ctx        context.Context
 	c          zkconn.Client
+	rec        Recorder // nil if nothing is recorded
 	progress   Progress
 	batch      int // maximum number of edits in one multi
 	result     PartialError
@@ -30,13 +32,23 @@ type subtreeJob struct {
 // depend on the states of the znodes.
 func (j *subtreeJob) leavesFirst(edit func(path string) *Edit) error {
 	j.result.Whole = false
+	if j.rec != nil {
+		edits, whole, err := j.record(edit)
+		if err != nil {
+			j.found = 0 // nothing of this round was tried
+			return unrecorded(j.ctx, err)
+		}
+		if whole {
+			j.result.Whole = true
+			return j.apply(Seq(reversed(edits)))
+		}
+		j.rec = nil // the user goes on although nothing is recorded
+	}
 	all, err := Walk(j.ctx, j.c, j.result.Root, Options{Progress: func(_, total int) { j.found = total }})
 	if err != nil {
 		return err
 	}
-	a := newApplier(j.ctx, j.c, Target{Path: j.result.Root, Name: j.result.Root}, LeaveAlone, nil)
-	a.report, a.batch = j.count, j.batch
-	_, err = a.run(func(yield func(*Edit, error) bool) {
+	return j.apply(func(yield func(*Edit, error) bool) {
 		for z, refusal := range ChildrenFirst(all) {
 			if z == nil {
 				yield(nil, refusal)
@@ -49,6 +61,43 @@ func (j *subtreeJob) leavesFirst(edit func(path string) *Edit) error {
 		}
 		j.result.Whole = true
 	})
+}
+
+// record records all znodes of the subtree before the first one is changed. It returns an edit of
+// each, parents before their children. whole is false if the Recorder has not recorded all of them.
+func (j *subtreeJob) record(edit func(path string) *Edit) (edits []*Edit, whole bool, err error) {
+	err = zkconn.Exec(j.ctx, j.c, zkconn.Sync(j.result.Root)) // wait for the latest writes of other clients
+	if err != nil {
+		return nil, false, err
+	}
+	j.found = 0
+	err = j.rec.Before(j.ctx, func(yield func(*Image, error) bool) {
+		for z, err := range ServerTree(j.ctx, j.c, j.result.Root, nil).Nodes {
+			if z == nil {
+				yield(nil, err)
+				return
+			}
+			e := edit(z.Path)
+			if z.Stat != nil && (e.version() < 0 || e.requires(z.Stat)) { // otherwise, the server rejects it
+				e.pin(z.Stat)
+			}
+			e.hidden, e.saved = err, true
+			edits = append(edits, e)
+			j.found++
+			if !yield(&Image{Edit: e, Znode: z, Err: cmp.Or(err, isHidden(z))}, nil) {
+				return
+			}
+		}
+		whole = true
+	})
+	return edits, whole, err
+}
+
+// apply makes the edits, and counts what became of them.
+func (j *subtreeJob) apply(edits Edits) error {
+	a := newApplier(j.ctx, j.c, Target{Path: j.result.Root, Name: j.result.Root, Recorder: j.rec}, LeaveAlone, nil)
+	a.report, a.batch = j.count, j.batch
+	_, err := a.run(edits)
 	j.result.Unknown += a.result.Outcome.Unknown
 	if stopped, is := errors.AsType[*WriteError](err); is {
 		return stopped.Cause // count has counted the edits that were not made
@@ -68,8 +117,8 @@ func (j *subtreeJob) count(e *Edit, end outcome, why error) {
 	case end == unclear: // leavesFirst counts these
 	case end == absent, errors.Is(why, zkconn.NoNode): // another client deleted the znode first
 		j.vanished++
-	case e.Does == Deletes && errors.Is(why, zkconn.NotEmpty) && e.hidden == nil:
-		j.notEmpty.Add(why)
+	case e.Does == Deletes && (end == changed || errors.Is(why, zkconn.NotEmpty) && e.hidden == nil):
+		j.notEmpty.Add(why) // it is deleted in the next round
 	case errors.Is(why, zkconn.NotEmpty):
 		j.countRejected(e.hidden)
 	default:
@@ -103,8 +152,13 @@ func (j *subtreeJob) finish(cause error) error {
 // Other clients may change the subtree at the same time. Delete ignores znodes that they delete
 // first, and also deletes znodes that they create. If any znode remains, the error is a
 // *PartialError, unless the root itself could not be read.
-func Delete(ctx context.Context, c zkconn.Client, root string, batch int, progress Progress) (int, error) {
-	j := &subtreeJob{ctx: ctx, c: c, progress: progress, batch: max(1, batch)}
+//
+// With a Recorder, Delete records the whole subtree before it deletes anything, and deletes each znode
+// only in the state that was recorded.
+func Delete(
+	ctx context.Context, c zkconn.Client, root string, batch int, rec Recorder, progress Progress,
+) (int, error) {
+	j := &subtreeJob{ctx: ctx, c: c, rec: rec, progress: progress, batch: max(1, batch)}
 	j.result.Verb, j.result.Root = "deleted", root
 	for round := 1; ; round++ {
 		again, err := j.deleteRound(round)
@@ -140,9 +194,9 @@ func (j *subtreeJob) deleteRound(n int) (again bool, err error) {
 // version is the ACL version that each znode must have, or -1 for any. If some znode was not
 // changed, the error is a *PartialError, unless the root itself could not be read.
 func SetACL(
-	ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, progress Progress,
+	ctx context.Context, c zkconn.Client, root string, acl []zk.ACL, version int32, rec Recorder, progress Progress,
 ) (int, error) {
-	j := &subtreeJob{ctx: ctx, c: c, progress: progress, batch: DefaultBatch}
+	j := &subtreeJob{ctx: ctx, c: c, rec: rec, progress: progress, batch: DefaultBatch}
 	j.result.Verb, j.result.Root = "changed the ACL of", root
 	old, wanted := &dump.Znode{}, &dump.Znode{ACL: acl}
 	if version >= 0 {

@@ -26,6 +26,12 @@ type Edit struct {
 	Why     error       // for Leaves: reason why the znode stays as it is
 	Missing bool        // for Leaves: whether the znode does not exist, and cannot be created
 
+	Number   int   // number that a Recorder has given to the edit; 0 if there is none
+	saved    bool  // whether a Recorder has recorded the edit
+	anyState bool  // whether Old has a Stat only because a Recorder has recorded it
+	follows  bool  // whether an earlier edit of the same request changes the znode
+	czxid    int64 // czxid of the created znode; 0 if unknown
+
 	counted *bool    // whether another edit of the same znode was counted as a change; nil if there is none
 	closes  bool     // whether the edit removes the session's identity, which Apply added
 	repeats int      // number of times that the edit was sent again or planned anew

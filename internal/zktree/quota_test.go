@@ -86,7 +86,7 @@ func TestApplyRespectsQuotas(t *testing.T) {
 		for _, s := range []*zkconn.Session{together, singly} {
 			setQuota(t, s, quota, znodes, bytes)
 		}
-		done, err := Apply(t.Context(), together.Client, Seq(edits), Target{"/q", "/q"}, Refuse, nil)
+		done, err := Apply(t.Context(), together.Client, Seq(edits), Target{Path: "/q", Name: "/q"}, Refuse, nil)
 		var want Counts
 		for _, e := range edits {
 			var err error
@@ -124,7 +124,7 @@ func TestApplyIgnoresUnenforcedQuotas(t *testing.T) {
 		for i := range 19_999 {
 			all = append(all, &dump.Znode{Path: fmt.Sprintf("/q/%d", i)})
 		}
-		done, err := Apply(t.Context(), s.Client, Seq(creations(all)), Target{"/q", "/q"}, Refuse, nil)
+		done, err := Apply(t.Context(), s.Client, Seq(creations(all)), Target{Path: "/q", Name: "/q"}, Refuse, nil)
 		if requests := len(p.Requests()) - before; err != nil || done.Created != 20_000 || requests > 50 {
 			t.Errorf("%s: %+v with %d requests: %v", name, done, requests, err)
 		}

@@ -1,9 +1,9 @@
 package zktree
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/go-zookeeper/zk"
@@ -100,6 +100,9 @@ func (a *applier) outcomes(open []*flying, lost map[*Edit]bool) (map[*Edit]outco
 		}
 		for i, e := range batch {
 			ends[e] = e.outcome(znodes[i])
+			if e.Does == Creates && ends[e] == made {
+				e.czxid = znodes[i].Stat.Czxid
+			}
 		}
 	}
 	return ends, nil
@@ -155,12 +158,10 @@ func readEach(ctx context.Context, p *zkconn.Pipe, edits []*Edit) ([]present, er
 	}
 	for i := range found {
 		z := &found[i]
-		if z.Znode == nil || z.refusal == nil && !slices.ContainsFunc(z.ACL, zkconn.Masked) {
+		if z.Znode == nil || z.refusal == nil && isHidden(z.Znode) == nil {
 			continue
 		}
-		if z.refusal == nil {
-			z.refusal = fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path)
-		}
+		z.refusal = cmp.Or(z.refusal, isHidden(z.Znode))
 		st, err := zkconn.Add(p, zkconn.Exists(z.Path)).Wait(ctx)
 		switch {
 		case err == nil:
@@ -199,11 +200,32 @@ func (e *Edit) outcome(now present) outcome {
 		return rejected
 	case e.Does == Deletes, old.Czxid != 0 && old.Czxid != now.Stat.Czxid:
 		return unclear
-	case e.setsACL() && now.Stat.Aversion == old.Aversion+1 && (!readable || SameACL(now.ACL, e.acl())),
+	case e.setsACL() && now.Stat.Aversion == old.Aversion+1 && (!readable || FitsACL(now.ACL, e.acl())),
 		e.Does == Sets && now.Stat.Version == old.Version+1 && (!readable || SameData(now.Data, e.New.Data)):
 		return made
 	}
 	return unclear
+}
+
+// FitsACL reports whether a server may have stored the ACL now after a client has written the given
+// ACL. In place of an entry auth, servers store one entry for each identity of the session.
+func FitsACL(now, written []zk.ACL) bool {
+	var auth, plain []zk.ACL
+	for _, entry := range written {
+		if isAuth(entry) {
+			auth = append(auth, entry)
+		} else {
+			plain = append(plain, entry)
+		}
+	}
+	if auth == nil {
+		return SameACL(now, written)
+	}
+	left := slices.DeleteFunc(slices.Clone(now), func(entry zk.ACL) bool { return slices.Contains(plain, entry) })
+	others := slices.DeleteFunc(slices.Clone(left), func(entry zk.ACL) bool {
+		return slices.ContainsFunc(auth, func(a zk.ACL) bool { return a.Perms == entry.Perms })
+	})
+	return len(left) > 0 && len(others) == 0
 }
 
 // isAuth reports whether an entry of an ACL stands for the identities of the session.
@@ -214,6 +236,13 @@ func isAuth(entry zk.ACL) bool { return entry.Scheme == "auth" }
 func (a *applier) planAnew() (more []*Edit, err error) {
 	edits := a.changed
 	a.changed = nil
+	edits = slices.DeleteFunc(edits, func(e *Edit) bool { // those that are simply made again
+		if e.anyState {
+			more = append(more, &Edit{Does: e.Does, Path: e.Path, Old: &dump.Znode{}, New: e.New,
+				counted: e.counted, repeats: e.repeats, hidden: e.hidden})
+		}
+		return e.anyState
+	})
 	for batch := range slices.Chunk(edits, readBatch) {
 		var znodes []present
 		err := a.repeatedly(func() (err error) {

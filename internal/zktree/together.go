@@ -28,12 +28,29 @@ func Together(ctx context.Context, c zkconn.Client, edits []*Edit, target Target
 	if err := a.repeatedly(func() error { return CheckQuotas(ctx, c, changes) }); err != nil {
 		return false, err
 	}
-	if _, err = a.verify(edits); err == nil {
+	ready, err := a.verify(edits)
+	if err == nil && target.Recorder != nil {
+		ready, err = a.record(edits)
+	}
+	if err == nil {
 		err = a.result.Changed.orNil()
 	}
-	if err != nil {
-		return false, err
+	if err == nil && len(ready) < len(edits) { // another client has deleted one of the znodes
+		err = &ChangedError{Path: target.Path}
 	}
+	if err == nil {
+		maybe, err = a.sendTogether(edits)
+	}
+	if !maybe {
+		for _, e := range edits {
+			a.after(e, err == nil)
+		}
+	}
+	return maybe, err
+}
+
+// sendTogether sends the edits as one transaction, until it is known whether it took effect.
+func (a *applier) sendTogether(edits []*Edit) (maybe bool, err error) {
 	for {
 		f := a.start(edits)
 		err := a.wait(f)

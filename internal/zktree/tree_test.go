@@ -111,7 +111,7 @@ func TestWalkWhileTheTreeChanges(t *testing.T) {
 			for _, path := range []string{dir, dir + "/x", dir + "/y"} {
 				_, _ = zkconn.Do(ctx, other, zkconn.Create(path, nil, zkconn.OpenACL(), zkconn.CreateMode{})) // fails when ctx ends
 			}
-			_, _ = Delete(ctx, other.Client, dir, 1+i%3, nil)
+			_, _ = Delete(ctx, other.Client, dir, 1+i%3, nil, nil)
 		}
 	})
 	defer wg.Wait()
@@ -139,7 +139,7 @@ func TestWalkPassesWhatIsShut(t *testing.T) {
 		}
 	}
 	// Delete deletes every znode that it can; the children of /shut/a cannot be listed.
-	n, err := Delete(t.Context(), s.Client, "/shut", DefaultBatch, nil)
+	n, err := Delete(t.Context(), s.Client, "/shut", DefaultBatch, nil, nil)
 	if text := fmt.Sprint(err); n != 3 || !errors.Is(err, zkconn.NoAuth) || text != "deleted 3 of 5 znodes of /shut: Insufficient permission : /shut/a" {
 		t.Errorf("%d deleted: %s", n, text)
 	}
@@ -162,7 +162,7 @@ func TestDeleteWhileNodesAppear(t *testing.T) {
 			}
 		}
 	})
-	_, err := Delete(t.Context(), s.Client, "/appear", 100, nil)
+	_, err := Delete(t.Context(), s.Client, "/appear", 100, nil, nil)
 	stop()
 	wg.Wait()
 	zktest.Must(t, err)
@@ -177,7 +177,7 @@ func TestDeleteNamesWhatRemains(t *testing.T) {
 	readOnly := zk.WorldACL(zk.PermRead | zk.PermAdmin)
 	zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", readOnly, -1)))
 	for _, batch := range []int{DefaultBatch, 0} {
-		n, err := Delete(t.Context(), s.Client, "/denied", batch, nil)
+		n, err := Delete(t.Context(), s.Client, "/denied", batch, nil, nil)
 		var partial *PartialError
 		if !errors.As(err, &partial) {
 			t.Fatalf("got %v, want a PartialError", err)
@@ -192,7 +192,7 @@ func TestDeleteNamesWhatRemains(t *testing.T) {
 		}
 	}
 	zktest.Must(t, zkconn.Exec(t.Context(), s, zkconn.SetACL("/denied/b", zkconn.OpenACL(), -1)))
-	if _, err := Delete(t.Context(), s.Client, "/denied", 1, nil); err != nil {
+	if _, err := Delete(t.Context(), s.Client, "/denied", 1, nil, nil); err != nil {
 		t.Error(err)
 	}
 }
@@ -207,7 +207,7 @@ func TestDeleteStopsBetweenBatches(t *testing.T) {
 	}
 	create(t, s, paths...)
 	ctx, stop := context.WithCancelCause(t.Context())
-	n, err := Delete(ctx, s.Client, "/stop", 50, func(done, _ int) {
+	n, err := Delete(ctx, s.Client, "/stop", 50, nil, func(done, _ int) {
 		if done >= 500 {
 			stop(errStop)
 		}
@@ -226,7 +226,7 @@ func TestSetACL(t *testing.T) {
 	s := open(t, "/acl")
 	create(t, s, "/acl/a", "/acl/a/b")
 	acl := zk.WorldACL(zk.PermRead | zk.PermAdmin)
-	n, err := SetACL(t.Context(), s.Client, "/acl", acl, 0, nil)
+	n, err := SetACL(t.Context(), s.Client, "/acl", acl, 0, nil, nil)
 	if err != nil || n != 3 {
 		t.Fatalf("changed %d: %v", n, err)
 	}
@@ -234,7 +234,7 @@ func TestSetACL(t *testing.T) {
 	if err != nil || !slices.Equal(access.ACL, acl) || access.Stat.Aversion != 1 {
 		t.Errorf("%v %+v %v", access.ACL, access.Stat, err)
 	}
-	n, err = SetACL(t.Context(), s.Client, "/acl", acl, 7, nil)
+	n, err = SetACL(t.Context(), s.Client, "/acl", acl, 7, nil, nil)
 	if n != 0 || !errors.Is(err, zkconn.BadVersion) || !strings.Contains(err.Error(), "/acl/a/b") {
 		t.Errorf("changed %d: %v", n, err)
 	}
@@ -257,7 +257,7 @@ func TestLargeTrees(t *testing.T) {
 		if got, _ := walkAll(t, walkOn(t, s, root, Options{})); len(got) != total {
 			t.Errorf("%s: %d listed, want %d", name, len(got), total)
 		}
-		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil); err != nil || n != total {
+		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil, nil); err != nil || n != total {
 			t.Errorf("%s: deleted %d of %d: %v", name, n, total, err)
 		}
 	}
@@ -291,7 +291,7 @@ func TestDeepAndWide(t *testing.T) {
 				t.Errorf("%s, %+v: %d znodes, want %d, or out of order", root, o, len(got), len(want))
 			}
 		}
-		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil); n != len(want) || err != nil {
+		if n, err := Delete(t.Context(), s.Client, root, DefaultBatch, nil, nil); n != len(want) || err != nil {
 			t.Errorf("deleted %d of %s: %v", n, root, err)
 		}
 	}

@@ -138,7 +138,7 @@ func (st *stage) cleanUp() error {
 	closing := forEach(st.slots, (*slot).close)
 	ctx, cancel := context.WithTimeout(context.Background(), cleanUpTimeout)
 	defer cancel()
-	_, err := zktree.Delete(ctx, st.env.Session.Client, st.root, zktree.DefaultBatch, nil)
+	_, err := zktree.Delete(ctx, st.env.Session.Client, st.root, zktree.DefaultBatch, nil, nil)
 	if err != nil && !isNoNode(err) {
 		return fmt.Errorf("cannot delete %s, but the servers will delete it once it is empty: %w", st.root, err)
 	}

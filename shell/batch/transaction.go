@@ -136,7 +136,11 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 	if err != nil {
 		return fmt.Errorf("nothing was done: %w", err)
 	}
-	outcome, err := open.txn.Commit(ctx)
+	outcome, sent, err := open.commit(ctx, env)
+	if !sent {
+		open.drop()
+		return err
+	}
 	open.wait()
 	undone, refused := errors.AsType[*zkconn.UndoneError](err)
 	switch {
@@ -164,6 +168,50 @@ func (t *Transactions) commit(ctx context.Context, env *commands.Env, _ []string
 		return err
 	}
 	return env.Screen.Print(done)
+}
+
+// commit records what the transaction changes, and sends it. sent is false if recording has failed.
+func (t *transaction) commit(ctx context.Context, env *commands.Env) (outcome zkconn.Outcome, sent bool, err error) {
+	edits, at := editsOf(t.txn.Changes())
+	send := func() (zkconn.Outcome, []zktree.Result, error) {
+		sent = true
+		outcome, err = t.txn.Commit(ctx)
+		results := make([]zktree.Result, len(edits))
+		if err == nil {
+			for i, written := 0, t.txn.Written(); i < len(edits); i++ {
+				results[i] = zktree.Result{Path: written.Paths[at[i]], Czxid: written.Zxid}
+			}
+		}
+		return outcome, results, err
+	}
+	if len(edits) == 0 {
+		_, _, err = send()
+		return outcome, sent, err
+	}
+	err = env.Record(ctx, "commit", edits[0].Path, func(ctx context.Context, rec zktree.Recorder) error {
+		return zktree.Sent(ctx, rec, env.Session, edits, send)
+	})
+	return outcome, sent, err
+}
+
+// editsOf returns the edits that the changes of a transaction make, and the index of the change of
+// each.
+func editsOf(changes []zkconn.Change) (edits []*zktree.Edit, at []int) {
+	for i, c := range changes {
+		e := &zktree.Edit{Path: c.Path()}
+		switch _, writes := c.Writes(); {
+		case c.Creates():
+			e.Does = zktree.Creates
+		case c.Deletes():
+			e.Does = zktree.Deletes
+		case writes:
+			e.Does = zktree.Sets
+		default: // a check
+			continue
+		}
+		edits, at = append(edits, e), append(at, i)
+	}
+	return edits, at
 }
 
 // look returns an addition to the error of a transaction whose outcome is unknown: how to find it out.
@@ -257,14 +305,7 @@ func (t *Transactions) join(ctx context.Context, env *commands.Env, cmd string, 
 	if len(open.lines) == maxJoined {
 		return fmt.Errorf("a transaction can have at most %d lines; use several transactions", maxJoined)
 	}
-	if own.Saver != nil && l.Has(commands.Destroys) {
-		if env.Mode != commands.ByHand {
-			return &commands.UsageError{Problem: "with --undo, a transaction can contain only check and create, " +
-				"because zksh cannot save what the other commands change"}
-		}
-		env.Screen.Note("changes made by a transaction are not saved, so undo cannot undo them")
-		own.Saver = nil
-	}
+	own.Recorder = nil // commit records the transaction
 	j := &joinedLine{number: t.number(), cmd: cmd, out: &Transcript{Screen: env.Screen, buffered: toOutput},
 		ended: make(chan struct{})}
 	own.Screen = j.out

@@ -72,7 +72,14 @@ func (w *window) accepts(p *pendingLine, size int) bool {
 	return p.err == nil && !w.b.transactions.isOpen() && p.line.Has(commands.OneRequest) && size <= maxLineInWindow &&
 		cap(w.pending) > 1 &&
 		!(p.line.Has(commands.Quotas) && w.hasQuotas()) && !w.continuesUnfenced() &&
-		!(p.line.Has(commands.Destroys) && w.b.env.Saver != nil)
+		!w.mustRecord(p)
+}
+
+// mustRecord reports whether the line must be recorded for undo, so that no other line may change the
+// same znodes meanwhile. A file of --undo contains nothing about new znodes.
+func (w *window) mustRecord(p *pendingLine) bool {
+	rec := w.b.env.Recorder
+	return rec != nil && (p.line.Has(commands.Destroys) || !rec.Required())
 }
 
 // continuesUnfenced reports whether writes depend on a lock, although the script continues after
