@@ -269,7 +269,9 @@ func undoLog(opts app.Options, interactive bool) undo.Log {
 //   - At the prompt, it writes to the undo log.
 //   - For a one-shot command whose standard error is a terminal, it writes to the undo log, too.
 //     Only then is saved set: it returns a remark about the saved state.
-func recorder(opts app.Options, log undo.Log, interactive bool) (r commands.Recorder, saved func(*commands.Env) string, err error) {
+func recorder(
+	opts app.Options, log undo.Log, interactive bool,
+) (r commands.Recorder, saved func(*commands.Env) string, err error) {
 	switch {
 	case opts.Undo != "" && interactive:
 		return nil, nil, errors.New("--undo works only in scripts; at the prompt, use the undo command")

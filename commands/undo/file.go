@@ -10,8 +10,8 @@ import (
 )
 
 // ToFile returns a Recorder that writes the old states of znodes to a new file with the given name. The
-// file contains dumps, one after the other, and the command import can read it. isQueued reports whether a znode with the
-// given name belongs to a lock queue.
+// file contains dumps, one after the other, and the command import can read it. isQueued reports
+// whether a znode with the given name belongs to a lock queue.
 func ToFile(name string, isQueued func(name string) bool) (*Recorder, error) {
 	if userfile.IsStream(name) {
 		return nil, fmt.Errorf("%s is a stream, from which import cannot read; specify a new file with --undo", name)

@@ -75,7 +75,8 @@ func (r *Recorder) Required() bool { return r.backend.forImport() }
 func (r *Recorder) Record(
 	ctx context.Context, env *commands.Env, command, path string, change commands.Change,
 ) error {
-	if env.Mode == commands.OneShot && r.log.Ending != "" && slices.Equal(env.Session.Servers().Hosts, []string{r.log.Ending}) {
+	ends := r.log.Ending != "" && slices.Equal(env.Session.Servers().Hosts, []string{r.log.Ending})
+	if ends && env.Mode == commands.OneShot {
 		return change(ctx, nil)
 	}
 	c := &recording{r: r, env: env, command: command, path: path, unread: zktree.UnreadError{Root: path}}
