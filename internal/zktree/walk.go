@@ -405,11 +405,11 @@ func (w *walk) learned(i *item, err error) {
 	for _, name := range i.Children {
 		size += nameOverhead + len(name)
 	}
-	if i.up == nil {
-		size = 0 // the limit on memory does not count the root
-	}
 	w.ahead.noteAnswered(i.depth(), i.held, size)
-	i.held = size
+	if i.held = size; i.up == nil { // the limit on memory does not count the root, but its children may be as large
+		w.ahead.buffered -= size
+		i.held = 0
+	}
 	w.refuse(i, err)
 	switch {
 	case i.state == gone:
