@@ -109,6 +109,7 @@ var reconfigCommand = &Command{
 					return err
 				}
 			}
+			env.unrecorded("reconfig")
 			node, err := zkconn.Do(ctx, env.Session, zkconn.Reconfig(r))
 			return env.answer(err, configAnswer("Committed new configuration:\n", string(node.Data), statIfWanted(*stat, node.Stat)))
 		}

@@ -156,6 +156,7 @@ func setQuota(ctx context.Context, env *Env, path, key string, v int64) error {
 		return err
 	}
 	q[key] = v
+	env.unrecorded("setquota " + path)
 	if fresh {
 		err = zkconn.Exec(ctx, n.c, zkconn.Create(n.limits(), []byte(q.String()), zkconn.OpenACL(), zkconn.CreateMode{}))
 	} else {
@@ -306,6 +307,7 @@ var delquotaCommand = &Command{
 			if err != nil {
 				return err
 			}
+			env.unrecorded("delquota " + args[0])
 			if err = n.remove(ctx, chosen); errors.Is(err, zkconn.NoNode) {
 				err = fmt.Errorf("Quota does not exist for %s", args[0])
 			}

@@ -15,6 +15,8 @@ type Recorder interface {
 	// Record calls change, which makes the changes of a command at or below path. change must record
 	// each of them with the zktree.Recorder. That is nil if nothing is recorded.
 	Record(ctx context.Context, env *Env, command, path string, change Change) error
+	// Unrecorded notes that a command is about to change something that is never recorded. Undo then asks before it undoes an earlier change.
+	Unrecorded(change string)
 	// Required reports whether a command must fail if the old state cannot be saved.
 	Required() bool
 }
@@ -28,6 +30,13 @@ func (env *Env) Record(ctx context.Context, command, path string, change Change)
 		return change(ctx, nil)
 	}
 	return env.Recorder.Record(ctx, env, command, path, change)
+}
+
+// unrecorded notes that the command is about to change something that is never recorded.
+func (env *Env) unrecorded(change string) {
+	if env.Recorder != nil {
+		env.Recorder.Unrecorded(change)
+	}
 }
 
 // changeOne records and makes a single edit of an existing znode on behalf of a command; see

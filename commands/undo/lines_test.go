@@ -79,6 +79,17 @@ func TestFurtherBack(t *testing.T) {
 	answer = true
 	h.do("undo")
 	h.wantTree("/a", map[string]string{"/a": `"one" false [{31 world anyone}] persistent`})
+
+	h.do("set /a four")
+	for _, line := range []string{"setquota -n 9 /a", "delquota /a"} {
+		asked, answer = nil, false
+		h.do(line)
+		h.fails("undo", "nothing was undone")
+		change := strings.Replace(line, "-n 9 ", "", 1)
+		if len(asked) != 1 || !strings.HasPrefix(asked[0], "the latest change ("+change+") was not saved. Undo operation ") {
+			t.Errorf("%s: asked %q", line, asked)
+		}
+	}
 }
 
 // Undo of a line that created znodes leaves alone those that somebody has changed or added to since.

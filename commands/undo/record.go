@@ -29,7 +29,7 @@ type Recorder struct {
 	mu      sync.Mutex
 	last    *operation   // latest operation, or nil
 	all     []*operation // operations that have changed something
-	unsaved string       // latest change, if it could not be recorded; otherwise empty
+	unsaved string       // latest change, if it was not recorded; otherwise empty
 }
 
 var _ commands.Recorder = (*Recorder)(nil)
@@ -65,6 +65,13 @@ type tally struct {
 	edits  int // edits so far
 	images int // old states in the dump
 	maybe  int // edits with an unknown outcome
+}
+
+// Unrecorded implements commands.Recorder.
+func (r *Recorder) Unrecorded(change string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsaved = change
 }
 
 // Required implements commands.Recorder. It returns true for --undo FILE, because the user relies on

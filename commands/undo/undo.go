@@ -62,7 +62,8 @@ func Command(log Log) *commands.Command {
 			"connection, undo reverts everything that has not changed since, and lists the rest.",
 		Limits: []string{
 			"The undo log keeps the last 50 operations, at most 64 MiB each and 256 MiB together.",
-			"Quotas, the configuration of the ensemble, and the znodes of locks are not recorded.",
+			"Quotas, the configuration of the ensemble, and the znodes of locks are not recorded. After setquota, delquota and " +
+				"reconfig, undo at the prompt asks before it undoes an earlier change.",
 			"Ephemeral znodes and the znodes of lock queues are not restored.",
 			"Containers and znodes with a time to live are restored as persistent znodes.",
 			"Sequence counters, zxids, versions and times are not restored. They start again.",
