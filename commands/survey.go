@@ -63,9 +63,13 @@ func (s *survey) items(
 	verb string, itemsOf func(z *dump.Znode, refusal error, yield func(render.Item) bool) bool,
 ) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		s.pause = func() bool { return yield(nil) }
+		stopped := false // by the caller, during a pause: znodes may still follow, such as ancestors
+		s.pause = func() bool {
+			stopped = !yield(nil)
+			return !stopped
+		}
 		for z, refusal := range s.each(verb) {
-			if !itemsOf(z, refusal, yield) {
+			if stopped || !itemsOf(z, refusal, yield) {
 				return
 			}
 		}
