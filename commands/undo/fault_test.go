@@ -52,8 +52,8 @@ func TestEveryStepCut(t *testing.T) {
 			for i := range doing {
 				for _, set := range cuts(p, doing[i]) {
 					set(doing[i], countOf(doing[:i], doing[i]))
-					_ = h.try(line)         // may succeed in spite of the cut
-					p.CutBeforeRequest(-77) // no further cuts: no request has this type
+					_ = h.try(line) // may succeed in spite of the cut
+					p.Disarm()
 					// The cut may come only now, during the undo, which is then repeated.
 					if err := h.try("undo"); err != nil && !strings.Contains(err.Error(), "nothing left to undo") {
 						h.do(fmt.Sprintf("undo %d", h.lastOf(line)))
@@ -66,7 +66,7 @@ func TestEveryStepCut(t *testing.T) {
 					h.do(line)
 					set(undoing[i], countOf(undoing[:i], undoing[i]))
 					err := h.try("undo")
-					p.CutBeforeRequest(-77)
+					p.Disarm()
 					if err != nil {
 						h.do(fmt.Sprintf("undo %d", h.lastOf(line)))
 					}

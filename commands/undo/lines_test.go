@@ -205,7 +205,7 @@ func TestEachZnode(t *testing.T) {
 				}
 			}}
 		}
-		cut := w.arm(rt)
+		w.arm(rt)
 		var lineErr error
 		var end sync.WaitGroup
 		end.Go(func() {
@@ -215,7 +215,7 @@ func TestEachZnode(t *testing.T) {
 		end.Wait()
 		shell.env.Line = ""
 		shell.env.Recorder = shell.log().Recorder()
-		if w.disarm(cut) {
+		if w.disarm() {
 			cuts++
 		}
 		// Requests of a killed shell may still be in flight.

@@ -165,9 +165,9 @@ func (w *world) oneCase(rt *rapid.T) {
 	}
 	w.shell.yes = rapid.IntRange(0, 3).Draw(rt, "yes") > 0 // answer to destroying what cannot be saved
 	last := w.lastNumber()
-	cut := w.arm(rt)
+	w.arm(rt)
 	lineErr := shell.run(w.t.Context(), words)
-	wasCut := w.disarm(cut)
+	wasCut := w.disarm()
 
 	destroyed, secret := changedPaths(before, w.admin.tree(root), hidden)
 	hasCopy := w.lastNumber() > last
@@ -225,27 +225,21 @@ func (w *world) lastNumber() int {
 }
 
 // arm decides at random whether the connection is cut, and at which request.
-func (w *world) arm(rt *rapid.T) <-chan struct{} {
+func (w *world) arm(rt *rapid.T) {
 	skip := rapid.IntRange(0, 20).Draw(rt, "cut at")
 	switch rapid.IntRange(0, 2).Draw(rt, "cut") {
 	case 0:
-		return w.proxy.CutBeforeSkipping(zktest.AnyRequest, skip)
+		w.proxy.CutBeforeSkipping(zktest.AnyRequest, skip)
 	case 1:
-		return w.proxy.CutAfterSkipping(zktest.AnyRequest, skip)
+		w.proxy.CutAfterSkipping(zktest.AnyRequest, skip)
 	}
-	return nil
 }
 
 // disarm reports whether the connection was cut, and waits for the next one.
-func (w *world) disarm(cut <-chan struct{}) bool {
-	w.proxy.CutBeforeRequest(-77) // no request has this type
+func (w *world) disarm() (wasCut bool) {
+	wasCut = w.proxy.Disarm()
 	zktest.Must(w.t, w.shell.env.Session.WaitReady(zktest.Within(w.t)))
-	select {
-	case <-cut:
-		return true
-	default:
-		return false
-	}
+	return wasCut
 }
 
 // changedPaths returns the paths that are missing or changed. Those that the shell could not read

@@ -31,6 +31,7 @@ type Proxy struct {
 	newSessions bool // whether Forget was called
 	delay       time.Duration
 	trap        *trap   // trap that the next matching request springs, or nil if there is none
+	armed       *trap   // trap that was set last, also after it was sprung, until Disarm; or nil
 	requests    []int32 // opcodes of the requests that the method Requests has not yet returned
 }
 
@@ -186,8 +187,22 @@ func (p *Proxy) set(t *trap) <-chan struct{} {
 	t.cut = make(chan struct{})
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.trap = t
+	p.trap, p.armed = t, t
 	return t.cut
+}
+
+// Disarm removes the trap that one of the Cut methods has set last. It reports whether a request has
+// sprung the trap. If so, it returns when the connection has been cut.
+func (p *Proxy) Disarm() (sprung bool) {
+	p.mu.Lock()
+	t := p.armed
+	sprung = t != nil && p.trap == nil
+	p.trap, p.armed = nil, nil
+	p.mu.Unlock()
+	if sprung {
+		<-t.cut
+	}
+	return sprung
 }
 
 // Requests returns the opcodes of all requests that have arrived since the last call of Requests.
