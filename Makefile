@@ -45,7 +45,7 @@ HEAVY       = TestEndlessTree|TestLargeTrees|TestLineTooLong|TestQuotedLineTooLo
 ALONE       = ^(TestSmallFilesThatStandForMuch|TestSmallFilesFillNoDisk|TestLog|$(HEAVY))$$
 WITHRACE    = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -timeout 20m
 PLAIN       = go test -count=1 -vet=off -p 2 -timeout 20m $(PROGRAMS)
-RACE        = $(WITHRACE) -p 3 -skip '$(ALONE)' $(LONG)
+RACE        = $(WITHRACE) -p 2 -skip '$(ALONE)' $(LONG)
 SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
               ./lockcmd/zklock ./internal/dump ./internal/zktree ./internal/zkconn ./shell/batch
 

@@ -108,7 +108,7 @@ func (s *endless) serveClient(c net.Conn) {
 		}
 		if n == 0 {
 			e := jute.Encoder{}
-			e.Int(0, 30000)
+			e.Int(0, 120_000) // a long timeout, because a busy machine needs time for so much data
 			e.Long(7)
 			e.Buffer(make([]byte, 16))
 			e.Bool(false)
