@@ -15,7 +15,8 @@ type Recorder interface {
 	// Record calls change, which makes the changes of a command at or below path. change must record
 	// each of them with the zktree.Recorder. That is nil if nothing is recorded.
 	Record(ctx context.Context, env *Env, command, path string, change Change) error
-	// Unrecorded notes that a command is about to change something that is never recorded. Undo then asks before it undoes an earlier change.
+	// Unrecorded notes that a command is about to change something that is never recorded. Undo then
+	// asks before it undoes an earlier change.
 	Unrecorded(change string)
 	// Required reports whether a command must fail if the old state cannot be saved.
 	Required() bool

@@ -143,7 +143,7 @@ func TestDataAndACL(t *testing.T) {
 var lines = append(slices.Clone(destroying), "create P/new mine", "create -s P/n- mine", "create -p P/x/y/z mine",
 	"cp -R Q N", "cp Q N", "mirror -y S D", "mv Q N", "find D -- set {} mine")
 
-// A known state is what a test knows about a znode.
+// known is the state of a znode that a test has read.
 type known struct {
 	data, acl string
 	stat      zk.Stat

@@ -94,43 +94,41 @@ func (a *applier) images(batch []*Edit) (all []*Image, err error) {
 	}
 	var znodes []present
 	if reading != nil {
-		err := a.repeatedly(func() (err error) {
-			znodes, err = readEach(a.ctx, a.p, reading)
-			return err
-		})
-		if err != nil {
+		if znodes, err = a.read(reading); err != nil {
 			return nil, err
 		}
 	}
 	for _, e := range batch {
 		image := &Image{Edit: e}
 		if e.readsBefore() {
-			z := znodes[0]
+			image, err = a.imageAsRequired(e, znodes[0])
 			znodes = znodes[1:]
-			switch {
-			case z.Znode == nil && e.Does == Deletes: // another client deleted the znode first
-				a.tell(e, absent, &zkconn.Error{Code: zkconn.NoNode, Path: e.Path})
-				continue
-			case z.Znode == nil:
-				err = a.handleChanged(e, &zkconn.Error{Code: zkconn.NoNode, Path: e.Path})
-			case z.Stat != nil && e.version() >= 0 && !e.requires(z.Stat):
-				err = a.handleChanged(e, &ChangedError{Path: e.Path})
-			default:
-				image.Znode, image.Err = z.Znode, z.refusal
-				if z.Stat != nil {
-					e.pin(z.Stat)
-				}
-				all = append(all, image)
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			continue
 		}
-		all = append(all, image)
+		if err != nil {
+			return nil, err
+		}
+		if image != nil {
+			all = append(all, image)
+		}
 	}
 	return all, nil
+}
+
+// imageAsRequired returns the image of an edit. If the znode is not as the edit requires, it handles the
+// edit and returns nil.
+func (a *applier) imageAsRequired(e *Edit, z present) (*Image, error) {
+	switch {
+	case z.Znode == nil && e.Does == Deletes: // another client deleted the znode first
+		a.tell(e, absent, &zkconn.Error{Code: zkconn.NoNode, Path: e.Path})
+		return nil, nil
+	case z.Znode == nil:
+		return nil, a.handleChanged(e, &zkconn.Error{Code: zkconn.NoNode, Path: e.Path})
+	case z.Stat != nil && e.version() >= 0 && !e.requires(z.Stat):
+		return nil, a.handleChanged(e, &ChangedError{Path: e.Path})
+	case z.Stat != nil:
+		e.pin(z.Stat)
+	}
+	return &Image{Edit: e, Znode: z.Znode, Err: z.refusal}, nil
 }
 
 // after tells the Recorder what became of an edit.

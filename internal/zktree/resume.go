@@ -231,6 +231,15 @@ func FitsACL(now, written []zk.ACL) bool {
 // isAuth reports whether an entry of an ACL stands for the identities of the session.
 func isAuth(entry zk.ACL) bool { return entry.Scheme == "auth" }
 
+// read reads the present states of the znodes of some edits. After a lost connection, it reads again.
+func (a *applier) read(edits []*Edit) (znodes []present, err error) {
+	err = a.repeatedly(func() (err error) {
+		znodes, err = readEach(a.ctx, a.p, edits)
+		return err
+	})
+	return znodes, err
+}
+
 // planAnew reads the znodes of the edits in a.changed, and returns edits that make the znodes as
 // wanted. It counts znodes as skipped that are as wanted already.
 func (a *applier) planAnew() (more []*Edit, err error) {
@@ -244,11 +253,7 @@ func (a *applier) planAnew() (more []*Edit, err error) {
 		return e.anyState
 	})
 	for batch := range slices.Chunk(edits, readBatch) {
-		var znodes []present
-		err := a.repeatedly(func() (err error) {
-			znodes, err = readEach(a.ctx, a.p, batch)
-			return err
-		})
+		znodes, err := a.read(batch)
 		if err != nil {
 			return nil, err
 		}
