@@ -3,6 +3,7 @@ package undo
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/zksh/zksh/internal/dump"
+	"github.com/zksh/zksh/internal/jute"
 	"github.com/zksh/zksh/internal/zkconn"
 	"github.com/zksh/zksh/internal/zktest"
 	"github.com/zksh/zksh/internal/zktree"
@@ -137,6 +139,73 @@ func TestDataAndACL(t *testing.T) {
 	zktest.Must(t, zkconn.Exec(t.Context(), h.env.Session, zkconn.SetData("/a", []byte("theirs"), -1)))
 	h.do("undo")
 	h.wantTree("/a", map[string]string{"/a": `"theirs" false [{23 world anyone}] persistent`})
+}
+
+// A line can hide a znode before it changes other things of the znode or of its subtree. All of that is
+// saved without a question, and restored.
+func TestHiddenByItsOwnLine(t *testing.T) {
+	w := newWorld(t)
+	for path, acl := range map[string][]zk.ACL{"/s": zk.WorldACL(zk.PermAll), "/s/b": hiddenACL} {
+		zktest.Must(t, w.admin.create(path, []byte("new"), acl))
+	}
+	file := filepath.Join(w.files, "dump")
+	w.admin.do("export -R /s "+file, "create /d")
+	opened := append(zk.WorldACL(zk.PermAll&^zk.PermCreate), zk.DigestACL(zk.PermAll, "u", "p")...)
+	zktest.Must(t, w.admin.create("/d/b", []byte("old"), opened))
+	zktest.Must(t, w.admin.create("/d/b/below", []byte("text"), zk.WorldACL(zk.PermAll)))
+	before := w.admin.tree("/d")
+	w.shell.yes = false
+	w.shell.do("import -R -y --prune " + file + " /d")
+	if got := w.admin.tree("/d"); len(got) != 2 || got["/d/b"] == before["/d/b"] {
+		t.Fatalf("after the import, there is %v", got)
+	}
+	w.shell.yes = true // the undo cannot save the hidden znode for its own undo
+	w.shell.do("undo")
+	w.admin.wantTree("/d", before)
+}
+
+// The children of a znode that could not be saved are saved, but undo cannot restore them.
+func TestBelowAnUnsavedZnode(t *testing.T) {
+	w := newWorld(t)
+	w.shell.yes = true
+	masked := append(zk.WorldACL(zk.PermAll&^zk.PermAdmin), zk.DigestACL(zk.PermAll, "admin", "all")...)
+	w.admin.do("create /t", "create /t/a")
+	zktest.Must(t, w.admin.create("/t/b", nil, masked))
+	w.admin.do("create /t/b/c", "create /t/b/c/d", "create /t/z")
+	w.shell.do("deleteall -y /t", "undo")
+	if got := slices.Sorted(maps.Keys(w.admin.tree("/t"))); !slices.Equal(got, []string{"/t", "/t/a", "/t/z"}) {
+		t.Errorf("there is %q", got)
+	}
+	want := "not restored, because the old state was not saved: 3 znodes"
+	if !strings.HasSuffix(w.shell.screen.Notes(), want) {
+		t.Errorf("%q; want %q", w.shell.screen.Notes(), want)
+	}
+}
+
+// If it is unknown whether a line has created a znode, undo leaves the znode and its parents alone, and
+// reverts the rest.
+func TestPerhapsCreated(t *testing.T) {
+	w := newWorld(t)
+	w.admin.do("create /s", "create /s/new")
+	zktest.Must(t, w.admin.create("/s/new/hidden", nil, hiddenACL))
+	file := filepath.Join(w.files, "dump")
+	w.admin.do("export -R /s "+file, "create /d", "create /d/old text")
+	before := w.admin.tree("/d")
+	w.proxy.CutAfterRequest(jute.OpMulti)
+	if err := w.shell.try("import -R -y --prune " + file + " /d"); err == nil {
+		t.Fatal("the import succeeded")
+	}
+	if !w.disarm() {
+		t.Fatal("the connection was not cut")
+	}
+	w.shell.do("undo")
+	got := w.admin.tree("/d")
+	if _, is := got["/d/new/hidden"]; !is || len(got) != len(before)+2 || got["/d/old"] != before["/d/old"] {
+		t.Errorf("there is %v", got)
+	}
+	if want := "/d/new has children that the operation may have created"; !strings.Contains(w.shell.screen.Notes(), want) {
+		t.Errorf("%q is not in %q", want, w.shell.screen.Notes())
+	}
 }
 
 // lines are lines that can change the znodes below two roots. The names are those of fill.

@@ -9,7 +9,6 @@ import (
 	"iter"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -190,7 +189,6 @@ func (c *recording) save(images iter.Seq2[*zktree.Image, error]) (fatal, err err
 			err = errors.Join(err, w.abort())
 		}
 	}()
-	left := "" // path prefix of the znodes that are left out, or empty if there are none
 	for image, failed := range images {
 		if failed != nil {
 			return failed, nil
@@ -214,12 +212,10 @@ func (c *recording) save(images iter.Seq2[*zktree.Image, error]) (fatal, err err
 		ev := newEvent(image)
 		switch {
 		case z == nil: // there is no old state
-		case left != "" && strings.HasPrefix(image.Path, left):
-			ev.Lost = true
 		case image.Does == zktree.Deletes && c.isQueued(z):
 			ev.Queued = true
 		case !c.savable(image):
-			ev.Lost, left = true, image.Path+"/"
+			ev.Lost = true
 		default:
 			ev.image = z
 		}

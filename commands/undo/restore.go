@@ -110,11 +110,15 @@ func (c *change) follow(was *dump.Znode, now *versions) {
 // judge compares the present state of a znode with the one that the operation left.
 func (u *undoing) judge(c *change, image *zktree.Image) {
 	now := image.Znode
+	cannotExist := now == nil && u.gone != "" && dump.Within(c.path, u.gone)
 	switch {
 	case c.queued || c.before != nil && c.before.Kind == dump.Ephemeral && c.left == nil: // it is not restored
-	case c.lost:
+	case c.lost, cannotExist:
 		if now != nil || c.left == nil {
 			u.unsaved++
+		}
+		if now == nil && !cannotExist {
+			u.gone = c.path
 		}
 	case now == nil && c.before == nil:
 	case now == nil && c.left == nil:
@@ -190,7 +194,7 @@ func (c *change) compare(now *dump.Znode, hidden error, differs zktree.Aspect) (
 	masked := slices.ContainsFunc(now.ACL, zkconn.Masked)
 	knownData, knownACL := hidden == nil || masked, now.ACL != nil && !masked
 	if differs&zktree.DataDiffers != 0 && st.Version == c.left.data &&
-		(!c.maybe || !knownData && c.before != nil || c.wrote == hashOf(now.Data)) {
+		(!c.maybe || !knownData && c.before != nil || knownData && c.wrote == hashOf(now.Data)) {
 		own |= zktree.DataDiffers
 	}
 	if differs&zktree.ACLDiffers != 0 && st.Aversion == c.left.acl &&
@@ -205,17 +209,26 @@ func (c *change) compare(now *dump.Znode, hidden error, differs zktree.Aspect) (
 // because they may be its only copy.
 func (u *undoing) planDeletions() {
 	kept := slices.ContainsFunc(u.conflicts, func(c conflict) bool { return c.gone })
-	children := map[string]int{}
-	for _, z := range slices.Backward(u.created) {
-		what := ""
-		switch {
-		case kept:
-			what = " is not deleted, because not everything that the operation deleted can be restored"
-		case int(z.Stat.NumChildren) != children[z.Path]:
-			what = " has children that were created after the operation"
+	children, unclear := map[string]int{}, map[string]int{}
+	for _, c := range u.conflicts {
+		if c.maybe {
+			unclear[dump.Parent(c.path)]++
 		}
-		if what != "" {
-			u.conflicts = append(u.conflicts, conflict{path: z.Path, what: z.Path + what, final: true})
+	}
+	for _, z := range slices.Backward(u.created) {
+		found := conflict{path: z.Path, final: true}
+		switch others := int(z.Stat.NumChildren) - children[z.Path]; {
+		case kept:
+			found.what = z.Path + " is not deleted, because not everything that the operation deleted can be restored"
+		case others > 0 && others <= unclear[z.Path]:
+			found.what = z.Path + " has children that the operation may have created"
+			found.maybe = true
+			unclear[dump.Parent(z.Path)]++
+		case others != 0:
+			found.what = z.Path + " has children that were created after the operation"
+		}
+		if found.what != "" {
+			u.conflicts = append(u.conflicts, found)
 			continue
 		}
 		children[dump.Parent(z.Path)]++

@@ -154,6 +154,7 @@ type undoing struct {
 	differences []zktree.Difference // between the present and the old states, to be removed
 	created     []*dump.Znode       // znodes that the operation created, in the order of their paths
 	deletions   []*zktree.Edit      // deletions of such znodes, children before their parents
+	gone        string              // latest missing znode that cannot be restored, because it was not saved
 	unsaved     int                 // changed znodes whose old state was not saved
 	counts      zktree.Counts
 }

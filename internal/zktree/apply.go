@@ -547,6 +547,9 @@ func (a *applier) handleRefusal(e *Edit, refusal error) error {
 // the Policy.
 func (a *applier) handleChanged(e *Edit, why error) error {
 	exists := e.Does == Creates
+	if e.pair != nil {
+		e.pair.before = nil
+	}
 	switch {
 	case exists && a.policy == Skip:
 		a.result.Done.Skipped++

@@ -107,9 +107,9 @@ func TestApplyCountsAZnodeOnce(t *testing.T) {
 		"the data is rejected, the first": {[]Deed{Sets, Opens}, true, 1},
 	} {
 		var edits []*Edit
-		counted := new(bool)
+		both := &pair{}
 		for _, does := range c.deeds {
-			e := &Edit{Does: does, Path: "/open", Old: &dump.Znode{}, New: &dump.Znode{Data: []byte("x"), ACL: anyone}, counted: counted}
+			e := &Edit{Does: does, Path: "/open", Old: &dump.Znode{}, New: &dump.Znode{Data: []byte("x"), ACL: anyone}, pair: both}
 			if does == Sets && c.stale {
 				e.Old.Stat = &zk.Stat{Version: 77}
 			}

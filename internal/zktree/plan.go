@@ -29,14 +29,22 @@ type Edit struct {
 	Number   int   // number that a Recorder has given to the edit; 0 if there is none
 	saved    bool  // whether a Recorder has recorded the edit
 	anyState bool  // whether Old has a Stat only because a Recorder has recorded it
-	follows  bool  // whether an earlier edit of the same request changes the znode
+	follows  bool  // whether the znode was recorded for an earlier edit of the same command
 	czxid    int64 // czxid of the created znode; 0 if unknown
 
-	counted *bool    // whether another edit of the same znode was counted as a change; nil if there is none
+	pair    *pair    // what the edit shares with another edit of the same znode; nil if there is none
 	closes  bool     // whether the edit removes the session's identity, which Apply added
 	repeats int      // number of times that the edit was sent again or planned anew
 	hidden  error    // for edits of a subtree: reason why the children of the znode are unknown, or nil
 	now     *zk.Stat // Stat after an ACL was set; nil if unknown
+}
+
+// A pair consists of the two edits that change the data and the ACL of one znode.
+type pair struct {
+	counted bool // whether one of them was counted as a change
+	// before is the Stat of the znode when a Recorder recorded it completely for one of them. It is nil
+	// if the znode was not recorded, or has been changed by another client since.
+	before *zk.Stat
 }
 
 // A Deed is the action of an Edit.
@@ -63,15 +71,15 @@ func (e *Edit) acl() []zk.ACL {
 
 // Changes reports whether the edit counts as a change of an existing znode. If two edits change the
 // data and the ACL of the same znode, only the edit of the data counts.
-func (e *Edit) Changes() bool { return e.Does == Sets || e.setsACL() && e.counted == nil }
+func (e *Edit) Changes() bool { return e.Does == Sets || e.setsACL() && e.pair == nil }
 
 // firstOfZnode reports whether the edit, which was made, is the first change of its znode.
 func (e *Edit) firstOfZnode() bool {
-	if e.counted == nil {
+	if e.pair == nil {
 		return true
 	}
-	before := *e.counted
-	*e.counted = true
+	before := e.pair.counted
+	e.pair.counted = true
 	return !before
 }
 
@@ -217,12 +225,12 @@ func (p *planner) next(d Difference) (all []*Edit) {
 	case d.A == nil:
 		return append(p.takeDeletions(), &Edit{Does: Creates, Path: path, New: d.B})
 	}
-	var counted *bool
+	var both *pair
 	if d.Aspect&DataDiffers != 0 && d.Aspect&ACLDiffers != 0 && !masked {
-		counted = new(bool)
+		both = &pair{}
 	}
 	if d.Aspect&DataDiffers != 0 {
-		set := &Edit{Does: Sets, Path: path, Old: d.A, New: d.B, counted: counted}
+		set := &Edit{Does: Sets, Path: path, Old: d.A, New: d.B, pair: both}
 		all = append(p.takeDeletions(), set)
 	}
 	switch {
@@ -233,7 +241,7 @@ func (p *planner) next(d Difference) (all []*Edit) {
 	}
 	wanted, old := *d.B, *d.A
 	wanted.Data, old.Data = nil, nil // save memory, because the planner may hold this edit until the end
-	acl := &Edit{Does: SetsACL, Path: path, Old: &old, New: &wanted, counted: counted}
+	acl := &Edit{Does: SetsACL, Path: path, Old: &old, New: &wanted, pair: both}
 	if !ShutsOut(d.A) || ShutsOut(d.B) {
 		p.acls = append(p.acls, acl)
 		return all

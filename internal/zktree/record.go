@@ -88,6 +88,10 @@ func (a *applier) record(batch []*Edit) (ready []*Edit, err error) {
 func (a *applier) images(batch []*Edit) (all []*Image, err error) {
 	var reading []*Edit
 	for _, e := range batch {
+		if e.pair != nil && e.pair.before != nil && !e.saved { // the other edit may have made the znode unreadable
+			e.pin(e.pair.before)
+			e.follows = true
+		}
 		if e.readsBefore() {
 			reading = append(reading, e)
 		}
@@ -127,6 +131,9 @@ func (a *applier) imageAsRequired(e *Edit, z present) (*Image, error) {
 		return nil, a.handleChanged(e, &ChangedError{Path: e.Path})
 	case z.Stat != nil:
 		e.pin(z.Stat)
+	}
+	if e.pair != nil && z.refusal == nil {
+		e.pair.before = z.Stat
 	}
 	return &Image{Edit: e, Znode: z.Znode, Err: z.refusal}, nil
 }

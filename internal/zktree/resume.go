@@ -248,7 +248,7 @@ func (a *applier) planAnew() (more []*Edit, err error) {
 	edits = slices.DeleteFunc(edits, func(e *Edit) bool { // those that are simply made again
 		if e.anyState {
 			more = append(more, &Edit{Does: e.Does, Path: e.Path, Old: &dump.Znode{}, New: e.New,
-				counted: e.counted, repeats: e.repeats, hidden: e.hidden})
+				pair: e.pair, repeats: e.repeats, hidden: e.hidden})
 		}
 		return e.anyState
 	})
