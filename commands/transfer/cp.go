@@ -193,16 +193,15 @@ func (c *copier) copy(ctx context.Context, rec zktree.Recorder) error {
 	if err != nil {
 		return err
 	}
-	creations := c.creations(t.Without(c.filter))
-	c.done, err = zktree.Apply(ctx, c.dst.session.Client, creations, c.dst.target(rec), c.onExisting, update)
+	c.done, err = zktree.Apply(ctx, c.dst.session.Client, c.creations(t), c.dst.target(rec), c.onExisting, update)
 	return errors.Join(c.dst.wrap(err), c.src.wrap(c.unread.OrNil()))
 }
 
 // creations returns the edits that create copies of the znodes of t.
 func (c *copier) creations(t zktree.Tree) zktree.Edits {
 	return func(yield func(*zktree.Edit, error) bool) {
-		err := c.each(t, func(z *dump.Znode) error {
-			to := zktree.Tree{Root: c.dst.Path}.At(t.Below(z.Path))
+		err := c.each(t, c.filter, func(z *dump.Znode) error {
+			to := zktree.Rebase(z.Path, c.src.Path, c.dst.Path)
 			if !c.dst.isReserved(to) && !yield(&zktree.Edit{Does: zktree.Creates, Path: to, New: z}, nil) {
 				return errEnough
 			}
@@ -217,17 +216,23 @@ func (c *copier) creations(t zktree.Tree) zktree.Edits {
 // errEnough ends a walk, because no more znodes are needed.
 var errEnough = errors.New("enough")
 
-// each calls visit for each znode of t. It stops at the first error in reading a znode or from
-// visit.
-func (c *copier) each(t zktree.Tree, visit func(*dump.Znode) error) error {
-	for z, err := range t.Nodes {
+// each calls visit for each znode of t for which drop returns false. It stops at the first error of
+// reading the tree, of drop or of visit.
+func (c *copier) each(
+	t zktree.Tree, drop func(z *dump.Znode, refusal error) (bool, error), visit func(*dump.Znode) error,
+) error {
+	for z, refusal := range t.Nodes {
 		if z == nil {
+			return c.src.wrap(refusal)
+		}
+		dropped, err := drop(z, refusal)
+		if err != nil {
 			return c.src.wrap(err)
 		}
-		if err == nil {
-			err = visit(z)
+		if dropped {
+			continue
 		}
-		if err != nil {
+		if err := visit(z); err != nil {
 			return err
 		}
 	}

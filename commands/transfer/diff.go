@@ -134,7 +134,7 @@ func (d *comparison) differences(ctx context.Context, update zktree.Progress) (i
 func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
 		for x, err := range differences {
-			if d.err = err; err != nil || !yield(diffItem{x, d.unified}) {
+			if d.err = err; err != nil || !yield(diffItem{x, zktree.Rebase(x.Path, d.a.Path, "/"), d.unified}) {
 				return
 			}
 		}
@@ -146,6 +146,7 @@ var _ render.Item = diffItem{}
 // diffItem is one difference between two znodes in the output of diff.
 type diffItem struct {
 	zktree.Difference
+	path    string // path relative to the roots of the two subtrees, with a slash at the beginning
 	unified bool
 }
 
@@ -171,17 +172,9 @@ func (d diffItem) describe() (mark string, words []string) {
 	return "~", words
 }
 
-// path returns the path of the differing znode, relative to the roots of the two subtrees.
-func (d diffItem) path() string {
-	if d.Below == "" {
-		return "/"
-	}
-	return d.Below
-}
-
 func (d diffItem) Cells() []string {
 	mark, words := d.describe()
-	cells := []string{mark, render.OneLine(d.path())}
+	cells := []string{mark, render.OneLine(d.path)}
 	if words != nil {
 		cells = append(cells, strings.Join(words, ", "))
 	}
@@ -192,7 +185,7 @@ func (d diffItem) Cells() []string {
 }
 
 func (d diffItem) JSON() any {
-	facts := render.Facts{"path", d.path()}
+	facts := render.Facts{"path", d.path}
 	if _, words := d.describe(); d.Err != nil {
 		return append(facts, "unread", d.Err.Error())
 	} else if words != nil {

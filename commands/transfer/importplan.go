@@ -52,7 +52,7 @@ func (im *importer) edits(ctx context.Context, progress zktree.Progress) zktree.
 	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
 	current := im.currentTree(ctx, progress)
 	return func(yield func(*zktree.Edit, error) bool) {
-		for e, err := range zktree.Plan(im.to, im.allowed(zktree.Compare(current, im.fileTree()))) {
+		for e, err := range zktree.Plan(im.allowed(zktree.Compare(current, im.fileTree()))) {
 			if err == nil {
 				im.countEdit(e)
 			}
@@ -104,21 +104,28 @@ func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[z
 
 // fileTree returns the znodes of the file that import may create or change.
 func (im *importer) fileTree() zktree.Tree {
-	t := zktree.Tree{Root: im.only, Nodes: im.tree.Znodes(im.only)}
-	to := zktree.Tree{Root: im.to}
-	return t.Without(func(z *dump.Znode, err error) (drop bool, _ error) {
-		switch {
-		case err != nil:
-			return false, err
-		case dump.Within(im.env.Session.ServerPath(to.At(t.Below(z.Path))), reserved):
-			return true, nil
-		case z.Kind == dump.Ephemeral && !im.ephemeral:
-			im.count.ephemerals++
-			return true, nil
+	return zktree.Tree{Root: im.only, Nodes: func(yield func(*dump.Znode, error) bool) {
+		for z, err := range im.tree.Znodes(im.only) {
+			switch {
+			case err != nil:
+			case im.isReserved(zktree.Rebase(z.Path, im.only, im.to)):
+				continue
+			case z.Kind == dump.Ephemeral && !im.ephemeral:
+				im.count.ephemerals++
+				continue
+			default:
+				im.count.seen++
+			}
+			if !yield(z, err) {
+				return
+			}
 		}
-		im.count.seen++
-		return false, nil
-	})
+	}}
+}
+
+// isReserved reports whether a path of the shell's ensemble is reserved for the server's own znodes.
+func (im *importer) isReserved(path string) bool {
+	return dump.Within(im.env.Session.ServerPath(path), reserved)
 }
 
 // currentTree returns the znodes that currently exist at the import's target.
@@ -126,7 +133,12 @@ func (im *importer) currentTree(ctx context.Context, progress zktree.Progress) z
 	if im.targetIsNew {
 		return zktree.Tree{Root: im.to, Nodes: func(func(*dump.Znode, error) bool) {}}
 	}
-	return zktree.ServerTree(ctx, im.env.Session.Client, im.to, progress).OrEmpty().Without(func(z *dump.Znode, _ error) (bool, error) {
-		return dump.Within(im.env.Session.ServerPath(z.Path), reserved), nil
-	})
+	all := zktree.ServerTree(ctx, im.env.Session.Client, im.to, progress).OrEmpty().Nodes
+	return zktree.Tree{Root: im.to, Nodes: func(yield func(*dump.Znode, error) bool) {
+		for z, err := range all {
+			if (z == nil || !im.isReserved(z.Path)) && !yield(z, err) {
+				return
+			}
+		}
+	}}
 }

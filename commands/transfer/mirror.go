@@ -135,7 +135,7 @@ func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, erro
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range zktree.Compare(dst.OrEmpty(), src) {
 			switch {
-			case err == nil && m.dst.isReserved(dst.At(d.Below)):
+			case err == nil && m.dst.isReserved(d.Path):
 				continue
 			case err == nil && d.Err != nil:
 				m.unread.Add(d.Err)
@@ -153,7 +153,7 @@ func (m *mirror) apply(
 	ctx context.Context, differences iter.Seq2[zktree.Difference, error], rec zktree.Recorder,
 	progress zktree.Progress, endProgress func(),
 ) (zktree.Counts, error) {
-	edits := zktree.DeletionsLast(m.countSkipped(zktree.Plan(m.dst.Path, differences)), func(deletions []*zktree.Edit) (bool, error) {
+	edits := zktree.DeletionsLast(m.countSkipped(zktree.Plan(differences)), func(deletions []*zktree.Edit) (bool, error) {
 		endProgress()
 		return m.confirmDeletions(ctx, deletions)
 	})

@@ -112,7 +112,7 @@ func (m *mover) moveAtomically(ctx context.Context, rec zktree.Recorder) (n int,
 	}
 	var edits []*zktree.Edit
 	for _, z := range all {
-		to := zktree.Tree{Root: m.dst.Path}.At(zktree.Tree{Root: m.src.Path}.Below(z.Path))
+		to := zktree.Rebase(z.Path, m.src.Path, m.dst.Path)
 		edits = append(edits, &zktree.Edit{Does: zktree.Creates, Path: to, New: z})
 	}
 	for _, z := range slices.Backward(all) {
@@ -146,7 +146,7 @@ func (m *mover) readSource(ctx context.Context) (all []*dump.Znode, fits bool, e
 		return nil, false, err
 	}
 	size := 0
-	err = m.each(t.Without(m.filter), func(z *dump.Znode) error {
+	err = m.each(t, m.filter, func(z *dump.Znode) error {
 		size += len(z.Data) + 2*len(z.Path) + len(m.dst.Path) + 128
 		for _, a := range z.ACL {
 			size += len(a.ID) + len(a.Scheme) + 16
@@ -180,7 +180,7 @@ func (m *mover) copyAndDelete(ctx context.Context) (int, error) {
 	t, err := m.src.subtree(ctx, nil)
 	if err == nil {
 		// Before anything is created, check that every znode can be moved.
-		err = m.each(t.Without(m.filter), func(*dump.Znode) error { return nil })
+		err = m.each(t, m.filter, func(*dump.Znode) error { return nil })
 	}
 	if err != nil {
 		return 0, err
@@ -245,7 +245,7 @@ func (m *mover) deleteSource(ctx context.Context, rec zktree.Recorder) (int, err
 			}
 		}
 	}
-	deletions := zktree.Plan(m.src.Path, copied)
+	deletions := zktree.Plan(copied)
 	done, err := zktree.Apply(ctx, m.src.session.Client, deletions, m.src.target(rec), zktree.LeaveAlone, update)
 	if kept.N > 0 {
 		err = errors.Join(&kept, err)

@@ -13,7 +13,7 @@ import (
 func TestNamesAreInOneLine(t *testing.T) {
 	for what, cells := range map[string][]string{
 		"log":       (&logItem{Txn: &dump.Txn{Path: "/a\nb"}}).Cells(),
-		"diff":      diffItem{Difference: zktree.Difference{Below: "/a\nb", A: &dump.Znode{}}}.Cells(),
+		"diff":      diffItem{Difference: zktree.Difference{A: &dump.Znode{}}, path: "/a\nb"}.Cells(),
 		"import -n": planItem{&zktree.Edit{Path: "/a\nb"}}.Cells(),
 	} {
 		if !slices.Contains(cells, `/a\nb`) {

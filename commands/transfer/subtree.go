@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/zkconn"
@@ -25,29 +24,26 @@ func (s *endpoint) isReserved(path string) bool {
 // a subtree on a server, it first waits until the server has caught up with the leader. Recent
 // writes of other clients are then visible.
 func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
-	t := zktree.Tree{Root: s.Path}
+	var all dump.Znodes
 	if s.tree != nil {
-		t.Nodes = s.tree.Znodes(s.Path)
+		all = s.tree.Znodes(s.Path)
 	} else {
 		if err := zkconn.Exec(ctx, s.session, zkconn.Sync(s.Path)); err != nil && !errors.Is(err, zkconn.NoNode) {
-			return t, s.wrap(err)
+			return zktree.Tree{}, s.wrap(err)
 		}
-		t.Nodes = s.wrapLast(zktree.ServerTree(ctx, s.session.Client, s.Path, progress).Nodes)
+		all = zktree.ServerTree(ctx, s.session.Client, s.Path, progress).Nodes
 	}
-	return t.Without(func(z *dump.Znode, _ error) (bool, error) { return s.isReserved(z.Path), nil }), nil
-}
-
-// wrapLast yields the znodes unchanged. If the sequence ends with an error, wrapLast adds the name
-// of the endpoint's ensemble to that error.
-func (s *endpoint) wrapLast(nodes iter.Seq2[*dump.Znode, error]) iter.Seq2[*dump.Znode, error] {
-	return func(yield func(*dump.Znode, error) bool) {
-		for z, err := range nodes {
-			if z == nil {
+	return zktree.Tree{Root: s.Path, Nodes: func(yield func(*dump.Znode, error) bool) {
+		for z, err := range all {
+			switch {
+			case z == nil:
 				err = s.wrap(err)
+			case s.isReserved(z.Path):
+				continue
 			}
 			if !yield(z, err) {
 				return
 			}
 		}
-	}
+	}}, nil
 }

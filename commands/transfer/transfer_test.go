@@ -128,7 +128,7 @@ func firstDifference(t *testing.T, all []*dump.Znode, s *zkconn.Session, root st
 		if err != nil {
 			return err.Error()
 		}
-		return fmt.Sprintf("%q %v %v %v", d.Below, d.A, d.B, d.Err)
+		return fmt.Sprintf("%q %v %v %v", d.Path, d.A, d.B, d.Err)
 	}
 	return ""
 }

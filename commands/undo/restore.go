@@ -123,7 +123,7 @@ func (u *undoing) judge(c *change, image *zktree.Image) {
 	case now == nil && c.before == nil:
 	case now == nil && c.left == nil:
 		u.plan = append(u.plan, "create "+c.path)
-		u.differences = append(u.differences, zktree.Difference{Below: c.path, B: c.before})
+		u.differences = append(u.differences, zktree.Difference{Path: c.path, B: c.before})
 	case now == nil:
 		u.conflicts = append(u.conflicts, conflict{path: c.path, final: true, maybe: c.maybe,
 			what: c.path + " was deleted after the operation; create it, then run undo again"})
@@ -141,7 +141,7 @@ func (u *undoing) judge(c *change, image *zktree.Image) {
 // judgeChanged is like judge, for a znode that existed before the operation and exists now.
 func (u *undoing) judgeChanged(c *change, image *zktree.Image) {
 	now, was := image.Znode, c.before
-	d := zktree.Difference{Below: c.path, A: now, B: was, Aspect: zktree.DataDiffers | zktree.ACLDiffers}
+	d := zktree.Difference{Path: c.path, A: now, B: was, Aspect: zktree.DataDiffers | zktree.ACLDiffers}
 	masked := slices.ContainsFunc(now.ACL, zkconn.Masked)
 	if image.Err == nil {
 		d.Differs()
@@ -287,7 +287,7 @@ func (u *undoing) apply(ctx context.Context) error {
 		target := zktree.Target{Path: root, Name: u.Path, Recorder: rec}
 		var left zktree.Refusals
 		restoring := func(yield func(*zktree.Edit, error) bool) {
-			for e, err := range zktree.Plan("/", zktree.Seq(u.differences)) {
+			for e, err := range zktree.Plan(zktree.Seq(u.differences)) {
 				if err == nil && e.Does == zktree.Leaves {
 					left.Add(e.Why)
 				}

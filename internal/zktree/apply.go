@@ -124,7 +124,7 @@ const (
 )
 
 func (a *applier) run(edits Edits) (Counts, error) {
-	waiting, release := outlive(a.ctx, writeGrace)
+	waiting, release := outlive(a.ctx)
 	defer release()
 	a.waiting = waiting
 	err := a.connect()

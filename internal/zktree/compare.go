@@ -25,8 +25,8 @@ const (
 // A Difference describes a znode that differs between two trees, A and B, or that exists in only
 // one of them.
 type Difference struct {
-	Below string      // path relative to the root of each tree; empty for the roots
-	A, B  *dump.Znode // the znode in each tree; nil if the tree does not contain it
+	Path string      // path in A; if A does not contain the znode, the path that it would have there
+	A, B *dump.Znode // the znode in each tree; nil if the tree does not contain it
 	Aspect
 	Err error // set if the znode is unreadable in A or B; its descendants are then not compared
 }
@@ -40,8 +40,9 @@ func (d *Difference) Differs() bool {
 	return d.A != d.B
 }
 
-// Compare yields the differences between two trees. A znode comes before its descendants, and
-// siblings are sorted by name. For a znode that is unreadable in either tree, Compare yields a
+// Compare yields the differences between two trees. It compares the root of A with the root of B,
+// even if their paths differ, and likewise their descendants. A znode comes before its descendants,
+// and siblings are sorted by name. For a znode that is unreadable in either tree, Compare yields a
 // Difference with Err set, and skips the descendants. If reading a tree fails, that error comes
 // last.
 func Compare(a, b Tree) iter.Seq2[Difference, error] {
@@ -58,7 +59,7 @@ func Compare(a, b Tree) iter.Seq2[Difference, error] {
 // Pairs is like Compare, but also yields the znodes that are equal in both trees.
 func Pairs(a, b Tree) iter.Seq2[Difference, error] {
 	return func(yield func(Difference, error) bool) {
-		as, bs := newCursor(a), newCursor(b)
+		as, bs := newCursor(a, a.Root), newCursor(b, a.Root)
 		defer as.stop()
 		defer bs.stop()
 		for {
@@ -82,33 +83,34 @@ func Pairs(a, b Tree) iter.Seq2[Difference, error] {
 func nextPair(a, b *cursor) (d Difference, hidden bool) {
 	order := a.compare(b)
 	if order <= 0 {
-		d.A, d.Below, d.Err = a.node, a.below, a.err
+		d.A, d.Path, d.Err = a.node, a.path, a.err
 		a.advance()
 	}
 	if order >= 0 {
-		d.B, d.Below, d.Err = b.node, b.below, cmp.Or(d.Err, b.err)
+		d.B, d.Path, d.Err = b.node, b.path, cmp.Or(d.Err, b.err)
 		b.advance()
 	}
 	if order == 0 && d.Err == nil {
 		d.Differs()
 	}
-	return d, order < 0 && b.hides(d.Below) || order > 0 && a.hides(d.Below)
+	return d, order < 0 && b.hides(d.Path) || order > 0 && a.hides(d.Path)
 }
 
 // A cursor is a position in one of the two trees that Compare compares.
 type cursor struct {
 	Tree
+	root   string // path that replaces the root of the tree in path and hidden
 	next   func() (*dump.Znode, error, bool)
 	stop   func()
 	node   *dump.Znode
-	below  string
+	path   string
 	err    error
 	atEnd  bool
-	hidden string // prefix of all paths below the latest unreadable znode; empty if there was none yet
+	hidden string // path of the latest unreadable znode; empty if there was none yet
 }
 
-func newCursor(t Tree) *cursor {
-	s := &cursor{Tree: t}
+func newCursor(t Tree, root string) *cursor {
+	s := &cursor{Tree: t, root: root}
 	s.next, s.stop = iter.Pull2(t.Nodes)
 	s.advance()
 	return s
@@ -117,12 +119,12 @@ func newCursor(t Tree) *cursor {
 // advance moves the cursor to the next znode of the tree.
 func (s *cursor) advance() {
 	if s.err != nil {
-		s.hidden = s.below + "/"
+		s.hidden = s.path
 	}
 	var more bool
 	s.node, s.err, more = s.next()
 	if s.atEnd = !more; s.node != nil {
-		s.below = s.Below(s.node.Path)
+		s.path = Rebase(s.node.Path, s.Root, s.root)
 	}
 }
 
@@ -134,11 +136,8 @@ func (s *cursor) readError() error {
 	return nil
 }
 
-// hides reports whether a path, relative to the root of the tree, is below the latest unreadable
-// znode.
-func (s *cursor) hides(below string) bool {
-	return s.hidden != "" && strings.HasPrefix(below, s.hidden)
-}
+// hides reports whether a path is below the latest unreadable znode.
+func (s *cursor) hides(path string) bool { return s.hidden != "" && dump.Within(path, s.hidden) }
 
 // compare compares the paths of the cursors s and other in the order in which Compare yields
 // differences. A cursor at the end of its tree comes last.
@@ -149,7 +148,7 @@ func (s *cursor) compare(other *cursor) int {
 	case other.atEnd:
 		return -1
 	}
-	return dump.InOrder(s.below, other.below)
+	return dump.InOrder(s.path, other.path)
 }
 
 func aspects(a, b *dump.Znode) (differs Aspect) {

@@ -87,12 +87,13 @@ func memoryTree(root string, all []*dump.Znode) Tree {
 	}}
 }
 
-// differences returns the result of Compare, one string for each difference.
+// differences returns the result of Compare, one string for each difference, with the path below the
+// root.
 func differences(t *testing.T, a, b Tree) (all []string) {
 	t.Helper()
 	for d, err := range Compare(a, b) {
 		zktest.Must(t, err)
-		all = append(all, fmt.Sprintf("%q %t %t %d %v", d.Below, d.A != nil, d.B != nil, d.Aspect, d.Err))
+		all = append(all, fmt.Sprintf("%q %t %t %d %v", strings.TrimPrefix(d.Path, strings.TrimSuffix(a.Root, "/")), d.A != nil, d.B != nil, d.Aspect, d.Err))
 	}
 	return all
 }

@@ -153,7 +153,7 @@ func TestEqualInSpiteOfCuts(t *testing.T) {
 			proxy.CutAfterSkipping(zktest.AnyRequest, at)
 		}
 		current, wanted := ServerTree(t.Context(), s.Client, a, nil), ServerTree(t.Context(), s.Client, b, nil)
-		all := DeletionsLast(Plan(a, Compare(current, wanted)), func([]*Edit) (bool, error) { return true, nil })
+		all := DeletionsLast(Plan(Compare(current, wanted)), func([]*Edit) (bool, error) { return true, nil })
 		_, err := Apply(t.Context(), s.Client, all, Target{Path: a, Name: a}, LeaveAlone, nil)
 		if err != nil {
 			t.Errorf("%d: %v", n, err)

@@ -119,15 +119,15 @@ func (e *Edit) requires(st *zk.Stat) bool {
 	return sameZnode && sameData
 }
 
-// Plan returns the edits that make tree A, at the path root, equal to tree B. It leaves unreadable
+// Plan returns the edits that make tree A equal to tree B. It leaves unreadable
 // and ephemeral znodes unchanged. An edit fails if its znode has changed since it was read.
 //
 // Parents are created before their children, and children are deleted before their parents. ACLs
 // are set last, because they may deny the session access. But an ACL that newly permits the session
 // to create children is set before these children are created.
-func Plan(root string, differences iter.Seq2[Difference, error]) Edits {
+func Plan(differences iter.Seq2[Difference, error]) Edits {
 	return func(yield func(*Edit, error) bool) {
-		p := &planner{tree: Tree{Root: root}}
+		p := &planner{}
 		for d, err := range differences {
 			if err != nil {
 				yield(nil, err)
@@ -184,7 +184,6 @@ func DeletionsLast(edits Edits, confirm func(deletions []*Edit) (bool, error)) E
 // A planner turns differences into edits. It holds back deletions, which must come after those of
 // the children, and most edits of ACLs, which come last.
 type planner struct {
-	tree    Tree
 	deleted []*Edit // pending deletions, parents before their children
 	acls    []*Edit
 	masked  string // root of the latest subtree that cannot be created; empty if there was none yet
@@ -199,7 +198,7 @@ var (
 )
 
 func (p *planner) next(d Difference) (all []*Edit) {
-	path := p.tree.At(d.Below)
+	path := d.Path
 	leave := func(why error) []*Edit {
 		missing := d.A == nil && d.Err == nil && why != errEphemeral
 		return append(p.takeDeletions(), &Edit{Path: path, Why: fmt.Errorf("%s: %w", path, why), Missing: missing})
@@ -214,13 +213,13 @@ func (p *planner) next(d Difference) (all []*Edit) {
 		return nil
 	case d.B == nil || d.B.Kind == dump.Ephemeral || d.Aspect&KindDiffers != 0:
 		return leave(errEphemeral)
-	case p.masked != "" && dump.Within(d.Below, p.masked):
+	case p.masked != "" && dump.Within(path, p.masked):
 		return leave(errParent)
 	}
 	masked := slices.ContainsFunc(d.B.ACL, zkconn.Masked)
 	switch {
 	case d.A == nil && masked:
-		p.masked = d.Below
+		p.masked = path
 		return leave(errMasked)
 	case d.A == nil:
 		return append(p.takeDeletions(), &Edit{Does: Creates, Path: path, New: d.B})

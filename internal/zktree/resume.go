@@ -270,7 +270,7 @@ func (a *applier) editsAnew(e *Edit, now present) (more []*Edit) {
 	if wanted.Kind == dump.Ephemeral {
 		wanted.Kind = dump.Persistent
 	}
-	d := Difference{A: now.Znode, B: &wanted}
+	d := Difference{Path: e.Path, A: now.Znode, B: &wanted}
 	if d.Differs(); now.Znode != nil && now.refusal != nil { // overwrite it without having read it
 		d.A = &dump.Znode{Path: e.Path, Kind: now.Kind}
 		d.Aspect = DataDiffers | ACLDiffers
@@ -286,7 +286,7 @@ func (a *applier) editsAnew(e *Edit, now present) (more []*Edit) {
 		a.reportProgress()
 		return nil
 	}
-	p := planner{tree: Tree{Root: e.Path}}
+	p := planner{}
 	for _, again := range append(p.next(d), p.acls...) {
 		if again.Does == Leaves {
 			a.reject(e, again.Why)

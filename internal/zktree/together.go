@@ -14,7 +14,7 @@ import (
 // maybe is true if the transaction may have taken effect although there is an error. If the error is
 // a *QuotaError, the transaction would exceed a hard quota without the server noticing.
 func Together(ctx context.Context, c zkconn.Client, edits []*Edit, target Target) (maybe bool, err error) {
-	waiting, release := outlive(ctx, writeGrace)
+	waiting, release := outlive(ctx)
 	defer release()
 	a := newApplier(ctx, c, target, LeaveAlone, nil)
 	a.waiting = waiting

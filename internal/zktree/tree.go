@@ -30,22 +30,12 @@ func ServerTree(ctx context.Context, c zkconn.Client, root string, progress Prog
 	}}
 }
 
-// Below returns a path relative to the root of the tree. The result is empty for the root itself,
-// and otherwise begins with a slash.
-func (t Tree) Below(path string) string {
-	if path == t.Root { // handled separately because, for "/", the code below would return "/"
-		return ""
+// Rebase returns the path that a znode at or below the path from has after from was replaced by to.
+func Rebase(path, from, to string) string {
+	if path == from {
+		return to
 	}
-	return strings.TrimPrefix(path, strings.TrimSuffix(t.Root, "/"))
-}
-
-// At returns the full path of a znode, given its path relative to the root of the tree. It is the
-// inverse function of Below.
-func (t Tree) At(below string) string {
-	if below == "" {
-		return t.Root
-	}
-	return strings.TrimSuffix(t.Root, "/") + below
+	return strings.TrimSuffix(to, "/") + strings.TrimPrefix(path, strings.TrimSuffix(from, "/"))
 }
 
 // OrEmpty returns a tree like t that is empty, instead of ending with an error, if the root does
@@ -88,28 +78,6 @@ func ChildrenFirst(all dump.Znodes) dump.Znodes {
 		for len(way) > 0 && leave() {
 		}
 	}
-}
-
-// Without returns a tree like t, but leaves out each znode z if drop returns true. refusal is the
-// reason why z is unreadable, or nil if z is readable. If drop returns an error, the tree ends with
-// that error.
-func (t Tree) Without(drop func(z *dump.Znode, refusal error) (bool, error)) Tree {
-	return Tree{t.Root, func(yield func(*dump.Znode, error) bool) {
-		for z, refusal := range t.Nodes {
-			if z == nil {
-				yield(nil, refusal)
-				return
-			}
-			dropped, err := drop(z, refusal)
-			switch {
-			case err != nil:
-				yield(nil, err)
-				return
-			case !dropped && !yield(z, refusal):
-				return
-			}
-		}
-	}}
 }
 
 // ReadOne reads a single znode, with its ACL if access is true. As in dump.Znodes, an unreadable

@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	writeGrace = gracePeriod(10 * time.Second)
+	writeGrace = 10 * time.Second
 	zktest.Main(m)
 }
 
