@@ -167,21 +167,21 @@ func existsError(word, remedy string) error {
 }
 
 // tree returns the znodes to copy: the whole subtree, or only its root.
-func (c *copier) tree(ctx context.Context, progress zktree.Progress) (zktree.Tree, error) {
-	if !c.all {
-		return c.singleZnode(ctx)
+func (c *copier) tree(ctx context.Context) (zktree.Tree, error) {
+	if c.all {
+		return c.src.subtree(ctx, nil)
 	}
-	return c.src.subtree(ctx, progress)
-}
-
-// singleZnode returns the source's root without its descendants.
-func (c *copier) singleZnode(ctx context.Context) (zktree.Tree, error) {
-	z, err := zktree.ReadOne(ctx, c.src.session.Client, c.src.Path, true)
-	if err != nil {
-		return zktree.Tree{}, c.src.wrap(err)
-	}
-	c.notCopied, z.Stat.NumChildren = int(z.Stat.NumChildren), 0
-	return zktree.Tree{Root: c.src.Path, Nodes: func(yield func(*dump.Znode, error) bool) { yield(z, nil) }}, nil
+	root := zktree.Read(ctx, c.src.session.Client, []string{c.src.Path})
+	return zktree.Tree{Root: c.src.Path, Nodes: func(yield func(*dump.Znode, error) bool) {
+		for z, err := range root {
+			if err == nil {
+				c.notCopied, z.Stat.NumChildren = int(z.Stat.NumChildren), 0
+			}
+			if !yield(z, err) {
+				return
+			}
+		}
+	}}, nil
 }
 
 // copy copies the znodes from the source to the destination. The error that it returns also lists
@@ -189,7 +189,7 @@ func (c *copier) singleZnode(ctx context.Context) (zktree.Tree, error) {
 func (c *copier) copy(ctx context.Context, rec zktree.Recorder) error {
 	update, end := c.env.Screen.Progress("copied")
 	defer end()
-	t, err := c.tree(ctx, nil)
+	t, err := c.tree(ctx)
 	if err != nil {
 		return err
 	}
@@ -242,7 +242,7 @@ func (c *copier) each(
 // filter reports whether to leave the znode z out of the copy, and counts the znodes that it leaves
 // out. refusal is the reason why z could not be read, or nil if it was read.
 func (c *copier) filter(z *dump.Znode, refusal error) (drop bool, err error) {
-	if refusal == nil && slices.ContainsFunc(z.ACL, zkconn.Masked) {
+	if !errors.Is(refusal, zkconn.NoAuth) && slices.ContainsFunc(z.ACL, zkconn.Masked) {
 		refusal = fmt.Errorf("cannot copy %s: the server hides the password hash in its ACL; run addauth as a user with admin permission on the znode", z.Path)
 	}
 	switch {

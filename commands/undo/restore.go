@@ -30,11 +30,14 @@ func (u *undoing) compare(ctx context.Context) (err error) {
 	update, end := u.env.Screen.Progress("compared")
 	defer end()
 	at := 0
-	for image, err := range zktree.States(ctx, u.env.Session.Client, paths) {
-		if err != nil {
+	for now, err := range zktree.Read(ctx, u.env.Session.Client, paths) {
+		switch {
+		case now == nil:
 			return err
+		case errors.Is(err, zkconn.NoNode):
+			now, err = nil, nil
 		}
-		u.judge(u.changes[at], image)
+		u.judge(u.changes[at], now, err)
 		at++
 		update(at, len(paths))
 	}
@@ -107,9 +110,9 @@ func (c *change) follow(was *dump.Znode, now *versions) {
 	}
 }
 
-// judge compares the present state of a znode with the one that the operation left.
-func (u *undoing) judge(c *change, image *zktree.Image) {
-	now := image.Znode
+// judge compares the present state of a znode with the one that the operation left. now is nil if the
+// znode does not exist. hidden is the reason why it is unreadable, or nil.
+func (u *undoing) judge(c *change, now *dump.Znode, hidden error) {
 	cannotExist := now == nil && u.gone != "" && dump.Within(c.path, u.gone)
 	switch {
 	case c.queued || c.before != nil && c.before.Kind == dump.Ephemeral && c.left == nil: // it is not restored
@@ -128,22 +131,22 @@ func (u *undoing) judge(c *change, image *zktree.Image) {
 		u.conflicts = append(u.conflicts, conflict{path: c.path, final: true, maybe: c.maybe,
 			what: c.path + " was deleted after the operation; create it, then run undo again"})
 	case c.before == nil:
-		if _, theirs := c.compare(now, image.Err, zktree.DataDiffers|zktree.ACLDiffers); theirs == 0 || u.overwrite {
+		if _, theirs := c.compare(now, hidden, zktree.DataDiffers|zktree.ACLDiffers); theirs == 0 || u.overwrite {
 			u.created = append(u.created, now)
 			return
 		}
-		u.addConflict(c, zktree.Difference{A: now}, image.Err)
+		u.addConflict(c, zktree.Difference{A: now}, hidden)
 	default:
-		u.judgeChanged(c, image)
+		u.judgeChanged(c, now, hidden)
 	}
 }
 
 // judgeChanged is like judge, for a znode that existed before the operation and exists now.
-func (u *undoing) judgeChanged(c *change, image *zktree.Image) {
-	now, was := image.Znode, c.before
+func (u *undoing) judgeChanged(c *change, now *dump.Znode, hidden error) {
+	was := c.before
 	d := zktree.Difference{Path: c.path, A: now, B: was, Aspect: zktree.DataDiffers | zktree.ACLDiffers}
 	masked := slices.ContainsFunc(now.ACL, zkconn.Masked)
-	if image.Err == nil {
+	if hidden == nil {
 		d.Differs()
 	} else {
 		if masked && zktree.SameData(now.Data, was.Data) {
@@ -158,14 +161,14 @@ func (u *undoing) judgeChanged(c *change, image *zktree.Image) {
 	}
 	wanted := *was
 	wanted.Kind, d.B = dump.Persistent, &wanted // an ephemeral znode that still exists can get its old state, too
-	own, theirs := c.compare(now, image.Err, d.Aspect)
+	own, theirs := c.compare(now, hidden, d.Aspect)
 	if d.Aspect&zktree.KindDiffers == 0 && u.overwrite {
 		own, theirs = own|theirs, 0
 	}
 	if theirs != 0 {
 		conflicting := d
 		conflicting.Aspect = theirs
-		u.addConflict(c, conflicting, image.Err)
+		u.addConflict(c, conflicting, hidden)
 	}
 	if own != 0 {
 		u.plan = append(u.plan, "change "+c.path)

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
-	"slices"
 
 	"github.com/go-zookeeper/zk"
 
@@ -96,17 +94,17 @@ func (a *applier) images(batch []*Edit) (all []*Image, err error) {
 			reading = append(reading, e)
 		}
 	}
-	var znodes []present
+	var read []*Image
 	if reading != nil {
-		if znodes, err = a.read(reading); err != nil {
+		if read, err = a.read(reading); err != nil {
 			return nil, err
 		}
 	}
 	for _, e := range batch {
 		image := &Image{Edit: e}
 		if e.readsBefore() {
-			image, err = a.imageAsRequired(e, znodes[0])
-			znodes = znodes[1:]
+			image, err = a.imageAsRequired(read[0])
+			read = read[1:]
 		}
 		if err != nil {
 			return nil, err
@@ -118,24 +116,25 @@ func (a *applier) images(batch []*Edit) (all []*Image, err error) {
 	return all, nil
 }
 
-// imageAsRequired returns the image of an edit. If the znode is not as the edit requires, it handles the
-// edit and returns nil.
-func (a *applier) imageAsRequired(e *Edit, z present) (*Image, error) {
+// imageAsRequired returns the image. If the znode is not as the edit requires, it handles the edit and
+// returns nil.
+func (a *applier) imageAsRequired(image *Image) (*Image, error) {
+	e, z := image.Edit, image.Znode
 	switch {
-	case z.Znode == nil && e.Does == Deletes: // another client deleted the znode first
+	case z == nil && e.Does == Deletes: // another client deleted the znode first
 		a.tell(e, absent, &zkconn.Error{Code: zkconn.NoNode, Path: e.Path})
 		return nil, nil
-	case z.Znode == nil:
+	case z == nil:
 		return nil, a.handleChanged(e, &zkconn.Error{Code: zkconn.NoNode, Path: e.Path})
 	case z.Stat != nil && e.version() >= 0 && !e.requires(z.Stat):
 		return nil, a.handleChanged(e, &ChangedError{Path: e.Path})
 	case z.Stat != nil:
 		e.pin(z.Stat)
 	}
-	if e.pair != nil && z.refusal == nil {
+	if e.pair != nil && image.Err == nil {
 		e.pair.before = z.Stat
 	}
-	return &Image{Edit: e, Znode: z.Znode, Err: z.refusal}, nil
+	return image, nil
 }
 
 // after tells the Recorder what became of an edit.
@@ -191,20 +190,16 @@ func cmpVersion(image *Image, required int32) int32 {
 
 // imageOf reads the znode of a single edit.
 func imageOf(ctx context.Context, s *zkconn.Session, e *Edit) (*Image, error) {
-	p, err := s.Pipe(ctx, e.Path)
+	images, err := readAgain(ctx, s.Client, []*Edit{e})
 	if err != nil {
 		return nil, err
 	}
-	znodes, err := readEach(ctx, p, []*Edit{e})
-	if err != nil {
-		return nil, err
-	}
-	z := znodes[0]
-	image := &Image{Edit: e, Znode: z.Znode, Err: z.refusal, Alone: true}
-	if z.Znode == nil {
+	image := images[0]
+	image.Alone = true
+	if image.Znode == nil {
 		return nil, &zkconn.Error{Code: zkconn.NoNode, Path: e.Path}
 	}
-	if v := e.version(); v >= 0 && z.Stat != nil && cmpVersion(image, v) != v {
+	if v := e.version(); v >= 0 && image.Znode.Stat != nil && cmpVersion(image, v) != v {
 		of := zkconn.DataVersion
 		if e.setsACL() {
 			of = zkconn.ACLVersion
@@ -283,43 +278,4 @@ func Sent(
 		rec.After(e, results[i])
 	}
 	return err
-}
-
-// States reads the present states of znodes. The order is that of the paths.
-func States(ctx context.Context, c zkconn.Client, paths []string) iter.Seq2[*Image, error] {
-	return func(yield func(*Image, error) bool) {
-		a := newApplier(ctx, c, Target{Path: "/"}, LeaveAlone, nil)
-		if err := a.connect(); err != nil {
-			yield(nil, err)
-			return
-		}
-		for chunk := range slices.Chunk(paths, readBatch) {
-			edits := make([]*Edit, len(chunk))
-			for i, path := range chunk {
-				edits[i] = &Edit{Path: path}
-			}
-			var znodes []present
-			err := a.repeatedly(func() (err error) {
-				znodes, err = readEach(ctx, a.p, edits)
-				return err
-			})
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for i, z := range znodes {
-				if !yield(&Image{Edit: edits[i], Znode: z.Znode, Err: z.refusal}, nil) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// isHidden returns an error if the server hides password hashes in the ACL of a znode.
-func isHidden(z *dump.Znode) error {
-	if !slices.ContainsFunc(z.ACL, zkconn.Masked) {
-		return nil
-	}
-	return fmt.Errorf("the server hides the password hash in the ACL of %s", z.Path)
 }

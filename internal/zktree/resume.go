@@ -1,8 +1,6 @@
 package zktree
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"slices"
 
@@ -94,99 +92,34 @@ func (a *applier) outcomes(open []*flying, lost map[*Edit]bool) (map[*Edit]outco
 	}
 	ends := map[*Edit]outcome{}
 	for batch := range slices.Chunk(edits, readBatch) {
-		znodes, err := readEach(a.ctx, a.p, batch)
+		images, err := readEach(a.ctx, a.p, batch)
 		if err != nil {
 			return nil, err
 		}
-		for i, e := range batch {
-			ends[e] = e.outcome(znodes[i])
+		for _, now := range images {
+			e := now.Edit
+			ends[e] = now.outcome()
 			if e.Does == Creates && ends[e] == made {
-				e.czxid = znodes[i].Stat.Czxid
+				e.czxid = now.Znode.Stat.Czxid
 			}
 		}
 	}
 	return ends, nil
 }
 
-// readBatch is the number of znodes that readEach reads at once. The data of this many znodes fits
-// into memory, even if each has several megabytes.
-const readBatch = 16
-
-// A present is the present state of a znode.
-type present struct {
-	*dump.Znode       // nil if the znode does not exist
-	refusal     error // reason why only the Stat could be read, or not even that; nil if everything was read
-}
-
-// readEach reads the znodes of some edits.
-func readEach(ctx context.Context, p *zkconn.Pipe, edits []*Edit) ([]present, error) {
-	found := make([]present, len(edits))
-	paths := make([]string, len(edits))
-	for i, e := range edits {
-		paths[i] = e.Path
-		found[i].Znode = &dump.Znode{Path: e.Path}
-	}
-	at := 0
-	next := func(refusal error) *present {
-		z := &found[at]
-		at++
-		switch {
-		case errors.Is(refusal, zkconn.NoNode):
-			z.Znode = nil
-		case refusal != nil:
-			z.refusal = refusal
-		}
-		return z
-	}
-	access, data := zkconn.AddEach(p, paths, zkconn.GetACL), zkconn.AddEach(p, paths, zkconn.GetData)
-	err := access.Each(ctx, func(a zkconn.Access, refusal error) {
-		if z := next(refusal); refusal == nil {
-			z.ACL, z.Stat = a.ACL, a.Stat
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	at = 0
-	err = data.Each(ctx, func(n zkconn.Node, refusal error) {
-		if z := next(refusal); refusal == nil && z.Znode != nil {
-			z.Data, z.Stat, z.Kind = n.Data, n.Stat, dump.KindOf(n.Stat)
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	for i := range found {
-		z := &found[i]
-		if z.Znode == nil || z.refusal == nil && isHidden(z.Znode) == nil {
-			continue
-		}
-		z.refusal = cmp.Or(z.refusal, isHidden(z.Znode))
-		st, err := zkconn.Add(p, zkconn.Exists(z.Path)).Wait(ctx)
-		switch {
-		case err == nil:
-			z.Stat, z.Kind = st, dump.KindOf(st)
-		case errors.Is(err, zkconn.NoNode):
-			z.Znode = nil
-		case !errors.Is(err, zkconn.NoAuth):
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
-// outcome determines from the present state of a znode whether the edit was made. The result is
-// rejected if the edit had no effect, or if it is harmless to make it again.
-func (e *Edit) outcome(now present) outcome {
+// outcome determines from the present state of a znode, which is that of the image, whether the edit was
+// made. The result is rejected if the edit had no effect, or if it is harmless to make it again.
+func (image *Image) outcome() outcome {
+	e, now := image.Edit, image.Znode
 	switch {
-	case now.Znode == nil && e.Does == Deletes:
+	case now == nil && e.Does == Deletes:
 		return made
-	case now.Znode == nil && e.Does == Creates:
+	case now == nil && e.Does == Creates:
 		return rejected
-	case now.Znode == nil || now.Stat == nil:
+	case now == nil || now.Stat == nil:
 		return unclear
 	}
-	old, readable := e.oldStat(), now.refusal == nil
+	old, readable := e.oldStat(), image.Err == nil
 	switch {
 	case e.Does == Creates && readable && now.Stat.Version == 0 && SameData(now.Data, e.New.Data):
 		return made
@@ -232,12 +165,12 @@ func FitsACL(now, written []zk.ACL) bool {
 func isAuth(entry zk.ACL) bool { return entry.Scheme == "auth" }
 
 // read reads the present states of the znodes of some edits. After a lost connection, it reads again.
-func (a *applier) read(edits []*Edit) (znodes []present, err error) {
+func (a *applier) read(edits []*Edit) (images []*Image, err error) {
 	err = a.repeatedly(func() (err error) {
-		znodes, err = readEach(a.ctx, a.p, edits)
+		images, err = readEach(a.ctx, a.p, edits)
 		return err
 	})
-	return znodes, err
+	return images, err
 }
 
 // planAnew reads the znodes of the edits in a.changed, and returns edits that make the znodes as
@@ -253,26 +186,27 @@ func (a *applier) planAnew() (more []*Edit, err error) {
 		return e.anyState
 	})
 	for batch := range slices.Chunk(edits, readBatch) {
-		znodes, err := a.read(batch)
+		images, err := a.read(batch)
 		if err != nil {
 			return nil, err
 		}
-		for i, e := range batch {
-			more = append(more, a.editsAnew(e, znodes[i])...)
+		for _, now := range images {
+			more = append(more, a.editsAnew(now)...)
 		}
 	}
 	return more, nil
 }
 
-// editsAnew returns the edits that make a znode as e wants it. now is the present state.
-func (a *applier) editsAnew(e *Edit, now present) (more []*Edit) {
+// editsAnew returns the edits that make a znode as its edit wants it. now is the present state.
+func (a *applier) editsAnew(now *Image) (more []*Edit) {
+	e := now.Edit
 	wanted := *e.New
 	if wanted.Kind == dump.Ephemeral {
 		wanted.Kind = dump.Persistent
 	}
 	d := Difference{Path: e.Path, A: now.Znode, B: &wanted}
-	if d.Differs(); now.Znode != nil && now.refusal != nil { // overwrite it without having read it
-		d.A = &dump.Znode{Path: e.Path, Kind: now.Kind}
+	if d.Differs(); now.Znode != nil && now.Err != nil { // overwrite it without having read it
+		d.A = &dump.Znode{Path: e.Path, Kind: now.Znode.Kind}
 		d.Aspect = DataDiffers | ACLDiffers
 	}
 	switch {

@@ -80,33 +80,6 @@ func ChildrenFirst(all dump.Znodes) dump.Znodes {
 	}
 }
 
-// ReadOne reads a single znode, with its ACL if access is true. As in dump.Znodes, an unreadable
-// znode is returned together with an error. After any other failure, the znode is nil.
-func ReadOne(ctx context.Context, c zkconn.Client, path string, access bool) (*dump.Znode, error) {
-	p, err := c.Pipe(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	z := &dump.Znode{Path: path}
-	data := zkconn.Add(p, zkconn.GetData(path))
-	if access {
-		var a zkconn.Access
-		if a, err = zkconn.Add(p, zkconn.GetACL(path)).Wait(ctx); err == nil {
-			z.ACL, z.Stat = a.ACL, a.Stat
-		}
-	}
-	if err == nil {
-		var n zkconn.Node
-		if n, err = data.Wait(ctx); err == nil {
-			z.Kind, z.Data, z.Stat = dump.KindOf(n.Stat), n.Data, n.Stat
-		}
-	}
-	if err != nil && !errors.Is(err, zkconn.NoAuth) {
-		return nil, err
-	}
-	return z, err
-}
-
 // Seq returns a sequence that yields the elements of a list, each with a nil error.
 func Seq[T any](list []T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
