@@ -50,7 +50,7 @@ SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRo
               ./lockcmd/zklock ./internal/dump ./internal/zktree ./internal/zkconn ./shell/batch
 
 .DEFAULT_GOAL := help
-.PHONY: build dist run deps check short scripts test plain race single full proof soak lint cross bench diff kazoo split failover outage chaos fence hostile fuzz docs clean help
+.PHONY: build dist run deps check short scripts test plain race single full proof soak lint cross bench diff split failover outage chaos fence hostile fuzz docs clean help
 
 build: ## build bin/zksh
 	CGO_ENABLED=0 go build -trimpath -ldflags "-X main.version=$(VERSION)" -o bin/zksh .
@@ -132,9 +132,6 @@ bench: ## run the benchmarks against a real server: zksh beside zkCli, then the 
 
 diff: ## compare the sandbox with a real server, in SEEDS sequences of OPS random operations
 	go test -race -count=1 -timeout 0 -v -run '^TestDiff$$' ./internal/sandbox/difftest -seed $(SEED) -seeds $(SEEDS) -ops $(OPS) -quota both
-
-kazoo: ## run all of kazoo's own tests on the sandbox and on a real server; takes minutes
-	go test -count=1 -timeout 0 -v -run '^TestKazooSuite$$' ./internal/interop -kazoo
 
 split: ## isolate servers together with lock holders, SPLITS times in each way; about a minute each
 	go test -count=1 -timeout 0 -v -run '^TestSplit$$' ./internal/e2e -split $(SPLITS)

@@ -1,7 +1,7 @@
 // Package interop tests zksh together with clients of other projects.
 //
-//   - TestKazoo, TestCurator, TestZkCli and TestKazooSuite run these clients against the
-//     sandbox and ZooKeeper, which must give the same results.
+//   - TestKazoo, TestCurator and TestZkCli run these clients against the sandbox and ZooKeeper,
+//     which must give the same results.
 //   - TestLocks, TestChaos and TestFence check that zksh's locks work together with those of
 //     Curator, kazoo and go-zookeeper, also under faults.
 //
