@@ -97,9 +97,9 @@ single:
 full: deps ## run the long tests at full size, and the scripts and what handles much data under the race detector, and build release files; takes minutes
 	go test -count=1 -timeout 30m -run '^(TestRelease|TestGoInstall)$$' ./internal/e2e -release $(GORELEASER)
 	go run ./internal/bench -quick
-	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestScriptsOnSandbox|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
+	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestScriptsOnSandbox|TestLockScriptsOnProducts|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
 	go test -count=1 -timeout 20m -parallel 16 -run '^TestRandomKeys$$' ./shell/line -keys 20000
-	$(WITHRACE) -run '^TestScripts$$' ./internal/e2e
+	$(WITHRACE) -run '^TestScripts$$' ./internal/e2e -versions
 	$(WITHRACE) ./internal/sandbox/difftest
 	$(WITHRACE) -run '^($(HEAVY))$$' ./internal/zktree ./internal/zkconn ./shell/batch
 	$(WITHRACE) -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,26 +25,34 @@ var realOnly = map[string]struct{ line, why string }{
 	"restart":  {"server S", "the sandbox keeps nothing over a restart"},
 }
 
-var allVersions = flag.Bool("versions", false, "run all scripts with the sandbox as every version; set by make full")
+var allVersions = flag.Bool("versions", false,
+	"run all scripts with a real server, and with the sandbox as every version and product; set by make full")
 
 // TestScriptsOnSandbox runs the scripts of TestScripts against the sandbox. As the default
 // version, its answers must be the same as the real server's. As the oldest version, they must
-// match what the scripts expect of it. By default, only the scripts that depend on the version
-// run with the oldest, and none with -short. With -versions, all scripts run with every version
-// that it emulates.
+// match what the scripts expect of it.
+//
+// With -short, all scripts run with the default version, because TestScripts then runs none. With
+// -versions, all scripts run with every version that the sandbox emulates. Otherwise, only the scripts
+// in serverless run with the default version, and those that depend on the version with the oldest.
 func TestScriptsOnSandbox(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("UPDATE_SCRIPTS") != "" {
+	if updateScripts() {
 		t.Skip("what the scripts expect comes from the real server")
 	}
 	dir := sandboxScripts(t)
 	for i, as := range sandbox.Versions() {
 		dir := dir
-		if !*allVersions && as != sandbox.DefaultVersion {
-			if i > 0 || testing.Short() {
-				continue
+		switch {
+		case *allVersions:
+		case as == sandbox.DefaultVersion:
+			if !testing.Short() && !everyScript() {
+				dir = scriptsWith(t, dir, func(name, _ string) bool { return slices.Contains(serverless, name) })
 			}
-			dir = scriptsWith(t, dir, "[before:")
+		case i > 0 || testing.Short():
+			continue
+		default:
+			dir = scriptsWith(t, dir, func(_, text string) bool { return strings.Contains(text, "[before:") })
 		}
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
@@ -65,11 +74,15 @@ func TestScriptsOnSandbox(t *testing.T) {
 // about locks.
 var lockScripts = []string{"lock", "rlock", "wlock", "unlock", "locks", "revoke", "deadlocks", "fence", "session", "servers", "lockdemo"}
 
+// raftKeeperScripts lists those of lockScripts that run on RaftKeeper without -versions. They depend
+// on its sessions, its opcodes and its four-letter commands, which differ from those of ClickHouse.
+var raftKeeperScripts = []string{"rlock", "deadlocks", "session", "servers"}
+
 // TestLockScriptsOnProducts runs the scripts about locks against the sandbox as ClickHouse
 // Keeper and as RaftKeeper. The condition [product] marks lines for these servers.
 func TestLockScriptsOnProducts(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("UPDATE_SCRIPTS") != "" {
+	if updateScripts() {
 		t.Skip("what the scripts expect comes from the real server")
 	}
 	all, dir := sandboxScripts(t), t.TempDir()
@@ -77,6 +90,10 @@ func TestLockScriptsOnProducts(t *testing.T) {
 		zktest.Must(t, os.Rename(filepath.Join(all, name+".txtar"), filepath.Join(dir, name+".txtar")))
 	}
 	for _, as := range sandbox.Products() {
+		dir := dir
+		if as == sandbox.RaftKeeper && !*allVersions {
+			dir = scriptsWith(t, dir, func(name, _ string) bool { return slices.Contains(raftKeeperScripts, name) })
+		}
 		t.Run(string(as), func(t *testing.T) {
 			t.Parallel()
 			opt := sandbox.Options{Quirks: sandbox.Quirks{Product: as}}
@@ -95,7 +112,7 @@ func TestLockScriptsOnProducts(t *testing.T) {
 // sandboxScripts returns a directory with the scripts, or parts of them, that the sandbox runs.
 func sandboxScripts(t *testing.T) string {
 	dir, cut := t.TempDir(), 0
-	files, err := filepath.Glob("../../testdata/script/*.txtar")
+	files, err := filepath.Glob(filepath.Join(scriptDir, "*.txtar"))
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
 	}
@@ -121,15 +138,22 @@ func sandboxScripts(t *testing.T) string {
 	return dir
 }
 
-// scriptsWith returns a directory with copies of the scripts in dir that contain text.
-func scriptsWith(t *testing.T, dir, text string) string {
+// scriptsWith returns a directory with copies of the scripts in dir that selected chooses by their
+// name and text. It fails the test if it chooses none or all of them.
+func scriptsWith(t *testing.T, dir string, selected func(name, text string) bool) string {
 	some := t.TempDir()
 	files, err := filepath.Glob(filepath.Join(dir, "*.txtar"))
 	zktest.Must(t, err)
+	count := 0
 	for _, file := range files {
-		if script := readFile(t, file); strings.Contains(script, text) {
-			zktest.Must(t, os.WriteFile(filepath.Join(some, filepath.Base(file)), []byte(script), 0o600))
+		name := filepath.Base(file)
+		if text := readFile(t, file); selected(strings.TrimSuffix(name, ".txtar"), text) {
+			zktest.Must(t, os.WriteFile(filepath.Join(some, name), []byte(text), 0o600))
+			count++
 		}
+	}
+	if count == 0 || count == len(files) {
+		t.Fatalf("%d of %d scripts are selected", count, len(files))
 	}
 	return some
 }

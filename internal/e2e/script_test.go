@@ -48,8 +48,15 @@ import (
 //	[before:3.6]              whether the server is, or answers as, an older version; another
 //	                          product than ZooKeeper counts as older than every version
 //	[product]                 whether the server answers as another product than ZooKeeper
+//
+// TestScripts leaves the scripts in serverless to TestScriptsOnSandbox, unless everyScript returns
+// true.
 func TestScripts(t *testing.T) {
-	const dir, version = "../../testdata/script", string(sandbox.DefaultVersion)
+	const version = string(sandbox.DefaultVersion)
+	dir := scriptDir
+	if !everyScript() {
+		dir = scriptsWith(t, dir, func(name, _ string) bool { return !slices.Contains(serverless, name) })
+	}
 	runScripts(t, dir, version, zktest.Shared(t).Addr(), func(ts *testscript.TestScript, kind string) scriptServer {
 		opts, ok := serverKinds[kind]
 		if !ok {
@@ -58,6 +65,26 @@ func TestScripts(t *testing.T) {
 		return zktest.Start(ts.Value(testKey).(testing.TB), append(opts, zktest.Heap(64))...)
 	})
 }
+
+const scriptDir = "../../testdata/script"
+
+// serverless lists the scripts about what zksh does by itself: how it reads options, lines, files
+// and clusters, and what it prints and stores. What they expect does not depend on the server.
+var serverless = []string{
+	"batch", "binary", "brokenpipe", "cd", "clear", "cluster", "digest", "echo", "edit", "exit", "help", "history",
+	"hostile", "lines", "load", "log", "mistakes", "oneshot", "options", "outlet", "private", "pwd", "quit", "quotes",
+	"redo", "sandbox", "source", "streams", "tutorial", "version", "words",
+}
+
+// everyScript reports whether each test of scripts runs all of them: with -versions, or if -run
+// selects subtests. Otherwise, each script runs once with the default version of the server: those
+// in serverless on the sandbox, and the others on a real server.
+func everyScript() bool {
+	return *allVersions || updateScripts() || strings.Contains(flag.Lookup("test.run").Value.String(), "/")
+}
+
+// updateScripts reports whether the scripts are rewritten with the output of the commands.
+func updateScripts() bool { return os.Getenv("UPDATE_SCRIPTS") != "" }
 
 // olderThan reports whether a version such as 3.9 is older than another one, such as 3.10.
 func olderThan(version, other string) bool {
@@ -118,7 +145,7 @@ func runScripts(t *testing.T, dir, as, shared string,
 		Dir:                dir,
 		RequireUniqueNames: true,
 		ContinueOnError:    true, // report every failure of a script
-		UpdateScripts:      os.Getenv("UPDATE_SCRIPTS") != "",
+		UpdateScripts:      updateScripts(),
 		Setup: func(env *testscript.Env) error {
 			name := strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")
 			chroot := fmt.Sprintf("/%s-%d", name, time.Now().UnixNano()) // unique with -count=2, too
@@ -266,7 +293,7 @@ func registry() *commands.Registry {
 func TestEveryCommandHasAScript(t *testing.T) {
 	for _, c := range registry().All() {
 		for _, name := range append([]string{c.Name}, c.Aliases...) {
-			text, err := os.ReadFile(filepath.Join("../../testdata/script", name+".txtar"))
+			text, err := os.ReadFile(filepath.Join(scriptDir, name+".txtar"))
 			if err != nil {
 				t.Errorf("%s has no script: %v", name, err)
 				continue
