@@ -98,6 +98,7 @@ full: deps ## run the long tests at full size, and the scripts and what handles 
 	go test -count=1 -timeout 30m -run '^(TestRelease|TestGoInstall)$$' ./internal/e2e -release $(GORELEASER)
 	go run ./internal/bench -quick
 	go test -count=1 -timeout 20m -run '^(TestWindowsAgree|TestScriptsOnSandbox|TestLockScriptsOnProducts|TestCutWindow|TestFaultyServers)$$' ./internal/e2e -rapid.checks 2000 -versions -cuts -faults
+	go test -count=1 -timeout 20m -run '^(TestWindowsAgreeOnServer|TestFenceShowsNothing|TestFenceShowsNothingOnServer)$$' ./internal/e2e -rapid.checks 200
 	go test -count=1 -timeout 20m -parallel 16 -run '^TestRandomKeys$$' ./shell/line -keys 20000
 	$(WITHRACE) -run '^TestScripts$$' ./internal/e2e -versions
 	$(WITHRACE) ./internal/sandbox/difftest

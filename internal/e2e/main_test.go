@@ -10,9 +10,19 @@
 package e2e
 
 import (
+	"flag"
+	"fmt"
+	"os"
 	"testing"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
 
-func TestMain(m *testing.M) { zktest.MainWithProgram(m, "dev") }
+func TestMain(m *testing.M) {
+	// Each random case runs two to four scripts of up to 200 lines. make full runs more cases.
+	if err := flag.Set("rapid.checks", "25"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	zktest.MainWithProgram(m, "dev")
+}
