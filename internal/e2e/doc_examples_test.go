@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/zksh/zksh/commands"
+	"github.com/zksh/zksh/internal/sandbox"
 	"github.com/zksh/zksh/internal/zktest"
 )
 
@@ -82,12 +83,15 @@ func keepColumns(document, answers string) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestDocExamples runs the examples of each document in order against one server.
+// TestDocExamples runs the examples of each document in order against one sandbox.
 func TestDocExamples(t *testing.T) {
 	t.Parallel()
 	eachDoc(t, `console|zksh( \d)?`, func(t *testing.T, blocks []fenced) {
 		t.Parallel()
-		w := docEnv{server: zktest.Start(t).Addr(), dir: t.TempDir(), state: t.TempDir(), terminals: map[string]*terminal{}}
+		w := docEnv{
+			server: zktest.Sandbox(t, sandbox.Options{}).Addr(),
+			dir:    t.TempDir(), state: t.TempDir(), terminals: map[string]*terminal{},
+		}
 		for _, b := range blocks {
 			if kind, number, _ := strings.Cut(b.info, " "); kind == "zksh" {
 				w.zksh(t, number, b.text)
