@@ -27,7 +27,8 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 #   - PLAIN runs the packages in PROGRAMS without the race detector. Their tests start programs,
 #     mostly zksh, which would take several times the processor time under it. The target full
 #     runs the scripts among them, and the target proof all of them, under the race detector, with
-#     a zksh that is also built with it. archtest has only one goroutine.
+#     a zksh that is also built with it. PLAIN also runs the packages in SERIAL, which have no
+#     goroutines, neither in their code nor in their tests; archtest checks this.
 #   - RACE runs all other packages under the race detector. LONG lists those whose tests mostly
 #     wait for sessions to expire. They come first, so that others run while they wait.
 #   - SINGLE runs the tests in ALONE, which belong to packages of RACE, without the race detector.
@@ -39,12 +40,14 @@ export GOFLAGS := $(strip -trimpath $(GOFLAGS))
 # -count=1: some tests run go build, and a cached test result would ignore changes of its input.
 # -vet=off: the target lint runs go vet.
 # GORACE: by default, every test program built with -race sleeps for a second before it exits.
-PROGRAMS    = ./internal/e2e ./internal/interop ./internal/underlock ./internal/sandbox/difftest ./internal/replay ./internal/archtest
+PROGRAMS    = ./internal/e2e ./internal/interop ./internal/underlock ./internal/sandbox/difftest ./internal/replay
+SERIAL      = ./internal/archtest ./history ./shell/exit ./shell/manual ./shell/syntax ./internal/jute ./internal/peer \
+              ./internal/properties ./internal/render ./internal/tty ./internal/unpack
 LONG        = ./lockcmd/demo ./lockcmd/zklock ./commands/transfer ./lockcmd ./commands/undo
 HEAVY       = TestEndlessTree|TestLargeTrees|TestLineTooLong|TestQuotedLineTooLong|TestRepliesOverMemoryLimit|TestTooManyWatchedEvents
 ALONE       = ^(TestSmallFilesThatStandForMuch|TestSmallFilesFillNoDisk|TestLog|$(HEAVY))$$
 WITHRACE    = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -timeout 20m
-PLAIN       = go test -count=1 -vet=off -p 2 -timeout 20m $(PROGRAMS)
+PLAIN       = go test -count=1 -vet=off -p 2 -timeout 20m $(PROGRAMS) $(SERIAL)
 RACE        = $(WITHRACE) -p 2 -skip '$(ALONE)' $(LONG)
 SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
               ./lockcmd/zklock ./internal/dump ./internal/zktree ./internal/zkconn ./shell/batch
@@ -75,7 +78,7 @@ check: ## run lint, the tests with -short, and the scripts on the sandbox, witho
 # the others wait.
 short:
 	go test -short -count=1 -vet=off -p 8 -timeout 5m -skip '$(ALONE)' \
-		$$(go list ./... | grep -vxF "$$(go list $(LONG) $(PROGRAMS))") ./lockcmd ./internal/archtest
+		$$(go list ./... | grep -vxF "$$(go list $(LONG) $(PROGRAMS))") ./lockcmd
 
 scripts:
 	go test -short -count=1 -vet=off -timeout 5m -run '^TestScriptsOnSandbox$$' ./internal/e2e
@@ -89,7 +92,7 @@ plain:
 	$(PLAIN)
 
 race:
-	others=$$(go list ./... | grep -vxF "$$(go list $(LONG) $(PROGRAMS))") && $(RACE) $$others
+	others=$$(go list ./... | grep -vxF "$$(go list $(LONG) $(PROGRAMS) $(SERIAL))") && $(RACE) $$others
 
 single:
 	$(SINGLE)
