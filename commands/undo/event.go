@@ -33,6 +33,8 @@ type event struct {
 	Wrote  string   `json:"wrote,omitempty"`  // hash of the data that the edit writes
 	ACL    []zk.ACL `json:"acl,omitempty"`    // ACL that the edit writes; only of edits of an ACL
 	Named  bool     `json:"named,omitempty"`  // whether the server adds a sequence number to the path
+	// Restores are the versions that the znode had in the state that an undo restores; nil if unknown.
+	Restores *versions `json:"restores,omitempty"`
 
 	From  int   `json:"from,omitempty"`
 	To    int   `json:"to,omitempty"`
@@ -156,13 +158,18 @@ type change struct {
 	acl    []zk.ACL // ACL that was written last; nil if unknown
 	maybe  bool     // whether the outcome of an edit is unknown
 	image  int      // number of the old state in the dump
+
+	restores *versions // versions of the state that an undo has restored; nil if there is none
 }
 
 // versions identify a state of a znode.
 type versions struct {
-	czxid     int64 // 0 if unknown
-	data, acl int32
+	Czxid int64 `json:"czxid"` // 0 if unknown
+	Data  int32 `json:"data"`
+	ACL   int32 `json:"acl"`
 }
+
+func versionsOf(st *zk.Stat) *versions { return &versions{st.Czxid, st.Version, st.Aversion} }
 
 // changes returns what an operation did to each znode, in the order of the paths.
 func (s *store) changes(ctx context.Context, e *entry) ([]*change, error) {
@@ -206,23 +213,23 @@ func (s *store) changes(ctx context.Context, e *entry) ([]*change, error) {
 func (c *change) apply(ev event) {
 	c.maybe = c.maybe || ev.Made == nil
 	if c.left == nil && c.before != nil && c.what == 0 && c.before.Stat != nil {
-		st := c.before.Stat
-		c.left = &versions{st.Czxid, st.Version, st.Aversion}
+		c.left = versionsOf(c.before.Stat)
 	}
+	c.restores = ev.Restores
 	switch ev.Does {
 	case creates:
-		c.left, c.what, c.wrote, c.acl = &versions{czxid: ev.Czxid}, zktree.DataDiffers|zktree.ACLDiffers, ev.Wrote, nil
+		c.left, c.what, c.wrote, c.acl = &versions{Czxid: ev.Czxid}, zktree.DataDiffers|zktree.ACLDiffers, ev.Wrote, nil
 	case deletes:
 		c.left, c.what = nil, zktree.DataDiffers|zktree.ACLDiffers
 	case sets:
 		c.what, c.wrote = c.what|zktree.DataDiffers, ev.Wrote
 		if c.left != nil {
-			c.left.data++
+			c.left.Data++
 		}
 	case setsACL:
 		c.what, c.acl = c.what|zktree.ACLDiffers, ev.ACL
 		if c.left != nil {
-			c.left.acl++
+			c.left.ACL++
 		}
 	}
 }

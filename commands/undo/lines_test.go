@@ -141,6 +141,19 @@ func TestDataAndACL(t *testing.T) {
 	h.wantTree("/a", map[string]string{"/a": `"theirs" false [{23 world anyone}] persistent`})
 }
 
+// The undo of a line that set data does not make an ACL its own that another client has set since.
+func TestOthersACLBetweenUndos(t *testing.T) {
+	h := newSandboxShell(t)
+	h.do("create /a one", "setAcl /a world:anyone:crwa")
+	first := h.last().N
+	h.do("set /a two")
+	theirs := zk.WorldACL(zk.PermRead | zk.PermWrite | zk.PermAdmin)
+	zktest.Must(t, zkconn.Exec(t.Context(), h.env.Session, zkconn.SetACL("/a", theirs, -1)))
+	h.do("undo")
+	h.fails(fmt.Sprintf("undo %d", first), "1 of 1 znode has changed since operation")
+	h.wantTree("/a", map[string]string{"/a": `"one" false [{19 world anyone}] persistent`})
+}
+
 // A line can hide a znode before it changes other things of the znode or of its subtree. All of that is
 // saved without a question, and restored.
 func TestHiddenByItsOwnLine(t *testing.T) {

@@ -242,7 +242,7 @@ func (s *store) whyNot(e *entry, elsewhere bool) string {
 		return text + "was undone already"
 	case elsewhere:
 		return text + "was made on " + e.location()
-	case e.isUndo():
+	case e.Undoes != 0:
 		return text + fmt.Sprintf("is itself an undo; to undo that, run undo %d", e.N)
 	case e.Partly:
 		return text + "was undone in part"
@@ -252,7 +252,7 @@ func (s *store) whyNot(e *entry, elsewhere bool) string {
 
 // isOpen reports whether undo without a number may undo the operation e.
 func (s *store) isOpen(e *entry) bool {
-	return e.State != undone && !e.Partly && !e.isUndo() && s.dumpName(e.N) != ""
+	return e.State != undone && !e.Partly && e.Undoes == 0 && s.dumpName(e.N) != ""
 }
 
 // words returns the command of the operation and its path. If the line ran several commands, it

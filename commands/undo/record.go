@@ -81,17 +81,22 @@ func (r *Recorder) Required() bool { return r.backend.forImport() }
 func (r *Recorder) Record(
 	ctx context.Context, env *commands.Env, command, path string, change commands.Change,
 ) error {
-	ends := r.log.Ending != "" && slices.Equal(env.Session.Servers().Hosts, []string{r.log.Ending})
-	if ends && env.Mode == commands.OneShot {
+	return r.record(ctx, &recording{env: env, command: command, path: path}, change)
+}
+
+// record calls change, and records what it changes with c.
+func (r *Recorder) record(ctx context.Context, c *recording, change commands.Change) error {
+	ends := r.log.Ending != "" && slices.Equal(c.env.Session.Servers().Hosts, []string{r.log.Ending})
+	if ends && c.env.Mode == commands.OneShot {
 		return change(ctx, nil)
 	}
-	c := &recording{r: r, env: env, command: command, path: path, unread: zktree.UnreadError{Root: path}}
+	c.r, c.unread.Root = r, c.path
 	err := change(ctx, c)
 	if errors.As(err, new(*zktree.UnrecordedError)) {
-		env.Screen.Alert(fmt.Sprintf("nothing was done, because zksh was still saving %s for undo", path))
+		c.env.Screen.Alert(fmt.Sprintf("nothing was done, because zksh was still saving %s for undo", c.path))
 	}
 	if failed := c.end(); failed != nil {
-		env.Screen.Note(fmt.Sprintf("cannot update the undo log: %s", failed))
+		c.env.Screen.Note(fmt.Sprintf("cannot update the undo log: %s", failed))
 	}
 	return err
 }
@@ -102,6 +107,7 @@ type recording struct {
 	env     *commands.Env
 	command string
 	path    string
+	undoes  int // number of the operation that the command undoes, or 0
 
 	op      *operation // nil until something is recorded
 	isNew   bool       // whether this command has begun the operation
@@ -219,6 +225,9 @@ func (c *recording) save(images iter.Seq2[*zktree.Image, error]) (fatal, err err
 		default:
 			ev.image = z
 		}
+		if c.undoes != 0 && image.New != nil && image.New.Stat != nil {
+			ev.Restores = versionsOf(image.New.Stat)
+		}
 		c.op.deed = ev.Does
 		c.op.edits++
 		image.Number = c.op.edits
@@ -293,7 +302,7 @@ func (c *recording) begin() error {
 		by.Script = c.env.Script
 		c.isNew = true
 		c.op = &operation{draft: d, line: c.env.Line, entry: entry{
-			Command: c.command, Path: c.path, Servers: servers.Hosts, Chroot: servers.Chroot,
+			Command: c.command, Path: c.path, Undoes: c.undoes, Servers: servers.Hosts, Chroot: servers.Chroot,
 			Cluster: c.env.Session.Cluster(), Time: time.Now(), By: &by,
 		}}
 		r.last = c.op

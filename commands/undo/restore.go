@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 	"strings"
 
@@ -57,57 +56,40 @@ func (u *undoing) followUndos(ctx context.Context) error {
 		own[c.path] = c
 	}
 	for _, e := range slices.Backward(all) { // the oldest first
-		n := e.undoes()
-		if n <= u.N || e.checkServers(u.env) != nil {
+		if e.Undoes <= u.N || e.checkServers(u.env) != nil {
 			continue
 		}
-		undone, err := u.s.entry(n)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		var before, after []*change
-		if err == nil {
-			before, err = u.s.changes(ctx, undone)
-		}
-		if err == nil {
-			after, err = u.s.changes(ctx, e)
-		}
+		restored, err := u.s.changes(ctx, e)
 		if err != nil {
 			return err
 		}
-		old := map[string]*dump.Znode{}
-		for _, c := range before {
-			old[c.path] = c.before
-		}
-		for _, c := range after {
-			if mine := own[c.path]; mine != nil && !c.maybe {
-				mine.follow(old[c.path], c.left)
+		for _, c := range restored {
+			if mine := own[c.path]; mine != nil {
+				mine.follow(c)
 			}
 		}
 	}
 	return nil
 }
 
-// follow corrects the versions that an operation left after a later operation was undone. was is the
-// state of the znode before that operation, and now are the versions that its undo left.
-func (c *change) follow(was *dump.Znode, now *versions) {
-	if c.left == nil || was == nil || was.Stat == nil || now == nil || c.left.czxid != was.Stat.Czxid {
+// follow corrects the versions that an operation left, if a later undo has restored that state. Data and
+// ACL count separately.
+func (c *change) follow(undo *change) {
+	was, now := undo.restores, undo.left
+	if undo.maybe || c.left == nil || was == nil || now == nil || c.left.Czxid != was.Czxid {
 		return
 	}
-	sameData, sameACL := c.left.data == was.Stat.Version, c.left.acl == was.Stat.Aversion
-	if sameData || sameACL {
-		left := *c.left
-		if left.czxid != now.czxid {
-			left = versions{now.czxid, -1, -1}
-		}
-		if sameData {
-			left.data = now.data
-		}
-		if sameACL {
-			left.acl = now.acl
-		}
-		c.left = &left
+	left := *c.left
+	if left.Czxid != now.Czxid {
+		left = versions{now.Czxid, -1, -1}
 	}
+	if undo.what&zktree.DataDiffers != 0 && c.left.Data == was.Data {
+		left.Data = now.Data
+	}
+	if undo.what&zktree.ACLDiffers != 0 && c.left.ACL == was.ACL {
+		left.ACL = now.ACL
+	}
+	c.left = &left
 }
 
 // judge compares the present state of a znode with the one that the operation left. now is nil if the
@@ -183,7 +165,7 @@ func (u *undoing) judgeChanged(c *change, now *dump.Znode, hidden error) {
 func (c *change) compare(now *dump.Znode, hidden error, differs zktree.Aspect) (own, theirs zktree.Aspect) {
 	st := now.Stat
 	if c.before != nil && c.before.Stat != nil && st != nil {
-		same := st.Czxid == c.before.Stat.Czxid && (c.left == nil || c.left.czxid == st.Czxid)
+		same := st.Czxid == c.before.Stat.Czxid && (c.left == nil || c.left.Czxid == st.Czxid)
 		if same && st.Version == c.before.Stat.Version {
 			differs &^= zktree.DataDiffers
 		}
@@ -191,16 +173,16 @@ func (c *change) compare(now *dump.Znode, hidden error, differs zktree.Aspect) (
 			differs &^= zktree.ACLDiffers
 		}
 	}
-	if c.left == nil || st == nil || c.left.czxid != 0 && c.left.czxid != st.Czxid {
+	if c.left == nil || st == nil || c.left.Czxid != 0 && c.left.Czxid != st.Czxid {
 		return 0, differs
 	}
 	masked := slices.ContainsFunc(now.ACL, zkconn.Masked)
 	knownData, knownACL := hidden == nil || masked, now.ACL != nil && !masked
-	if differs&zktree.DataDiffers != 0 && st.Version == c.left.data &&
+	if differs&zktree.DataDiffers != 0 && st.Version == c.left.Data &&
 		(!c.maybe || !knownData && c.before != nil || knownData && c.wrote == hashOf(now.Data)) {
 		own |= zktree.DataDiffers
 	}
-	if differs&zktree.ACLDiffers != 0 && st.Aversion == c.left.acl &&
+	if differs&zktree.ACLDiffers != 0 && st.Aversion == c.left.ACL &&
 		(!c.maybe || !knownACL || c.acl == nil && c.before == nil || zktree.FitsACL(now.ACL, c.acl)) {
 		own |= zktree.ACLDiffers
 	}
@@ -279,12 +261,13 @@ func inBytes(n int) string {
 // apply carries out the plan, and records it as an operation. It deletes znodes only if everything else
 // was restored.
 func (u *undoing) apply(ctx context.Context) error {
-	env := *u.env
-	if env.Recorder == nil { // in a script, where other commands are not recorded
-		env.Recorder = u.log.Recorder()
+	env, root := u.env, u.root()
+	r, is := env.Recorder.(*Recorder)
+	if !is { // in a script, where other commands are not recorded
+		r = u.log.Recorder()
 	}
-	name, root := fmt.Sprintf("%s %d", undoName, u.N), u.root()
-	return env.Record(ctx, name, u.Path, func(ctx context.Context, rec zktree.Recorder) error {
+	c := &recording{env: env, command: fmt.Sprintf("%s %d", undoName, u.N), path: u.Path, undoes: u.N}
+	return r.record(ctx, c, func(ctx context.Context, rec zktree.Recorder) error {
 		update, end := env.Screen.Progress("restored")
 		defer end()
 		target := zktree.Target{Path: root, Name: u.Path, Recorder: rec}

@@ -38,9 +38,10 @@ type store struct{ dir string }
 type entry struct {
 	N       int       `json:"-"`
 	Command string    `json:"command"`
-	Path    string    `json:"path"`           // path relative to the chroot
-	Last    string    `json:"last,omitempty"` // last command of the line and its path, if the line ran several
-	Servers []string  `json:"servers"`        // the ensemble's servers, each as host:port
+	Path    string    `json:"path"`             // path relative to the chroot
+	Last    string    `json:"last,omitempty"`   // last command of the line and its path, if the line ran several
+	Undoes  int       `json:"undoes,omitempty"` // number of the operation that this one undoes, or 0 if it is not an undo
+	Servers []string  `json:"servers"`          // the ensemble's servers, each as host:port
 	Chroot  string    `json:"chroot,omitempty"`
 	Cluster string    `json:"cluster,omitempty"` // name of the cluster in the configuration file, if it has one
 	Time    time.Time `json:"time"`

@@ -36,7 +36,7 @@ func (r *Recorder) Summary(env *commands.Env) string {
 	}
 	again := strings.Join(quoted, " ")
 	list := again + " -l"
-	if last.isUndo() { // add the number, because undo without a number skips undos
+	if last.Undoes != 0 { // add the number, because undo without a number skips undos
 		again += fmt.Sprintf(" %d", last.N)
 	}
 	if len(saved) > 1 {

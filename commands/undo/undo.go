@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -31,9 +30,8 @@ import (
 	"github.com/zksh/zksh/internal/zktree"
 )
 
-// undoName is the name of the command undo. The log records each undo as an operation, whose
-// command name begins with undoName. Undo without a number skips these operations, so that repeated
-// undos reach further into the past.
+// undoName is the name of the command undo. The log records each undo as an operation. Undo without a
+// number skips these operations, so that repeated undos reach further into the past.
 const undoName = "undo"
 
 // Command returns the command undo, which uses the given undo log.
@@ -107,14 +105,6 @@ func Command(log Log) *commands.Command {
 // string.
 func (e *entry) location() string { return cmp.Or(e.Cluster, strings.Join(e.Servers, ",")+e.Chroot) }
 
-// undoes returns the number of the operation that this operation, which is an undo, has undone. It
-// returns 0 for other operations.
-func (e *entry) undoes() int {
-	number, _ := strings.CutPrefix(e.Command, undoName+" ")
-	n, _ := strconv.Atoi(number) // fails for other commands
-	return n
-}
-
 // confirm asks the user before an undo, if writes to the cluster require confirmation. It asks nothing
 // if the undo would fail anyway.
 func (e *entry) confirm(ctx context.Context, env *commands.Env) error {
@@ -123,9 +113,6 @@ func (e *entry) confirm(ctx context.Context, env *commands.Env) error {
 	}
 	return env.AskToContinue(ctx, fmt.Sprintf("about to undo operation %d (%s) on %s", e.N, e.words(), env.Confirm))
 }
-
-// isUndo reports whether the operation is itself an undo.
-func (e *entry) isUndo() bool { return strings.HasPrefix(e.Command, undoName) }
 
 // checkServers returns an error if the operation was done on another ensemble or below another
 // chroot than those of the session. Two connect strings with a server in common are assumed to name
