@@ -165,7 +165,10 @@ func stopsFind(err error) bool {
 	case errors.As(err, new(*zkconn.FencedError)), errors.As(err, new(*FinalError)):
 		return true
 	}
-	return !errors.As(err, new(*zkconn.Error)) && !errors.As(err, new(*StatusError)) && !errors.As(err, new(*zktree.PartialError))
+	if partial, is := errors.AsType[*zktree.PartialError](err); is {
+		return stopsFind(partial.Cause)
+	}
+	return !errors.As(err, new(*zkconn.Error)) && !errors.As(err, new(*StatusError))
 }
 
 // mayMatch reports whether a znode meets all conditions that depend neither on data nor on ACLs.

@@ -244,7 +244,7 @@ func (im *importer) endError() error {
 
 // isPartial reports whether err stopped an import that has created some znodes, or may have.
 func isPartial(err error) bool {
-	w, ok := errors.AsType[*zktree.WriteError](err)
+	w, ok := errors.AsType[*zktree.PartialError](err)
 	return ok && w.Cause != nil && w.Done.Created+w.Outcome.Unknown > 0
 }
 

@@ -24,7 +24,7 @@ func TestNamesAreInOneLine(t *testing.T) {
 
 // A copy or an import that stopped can be completed, if it has created znodes or may have.
 func TestStoppedWritesCanBeCompleted(t *testing.T) {
-	stopped := zktree.WriteError{Cause: zkconn.ConnectionLoss}
+	stopped := zktree.PartialError{Cause: zkconn.ConnectionLoss}
 	maybe, created := stopped, stopped
 	maybe.Outcome.Unknown, created.Done.Created = 3, 3
 	if isPartial(&stopped) || !isPartial(&maybe) || !isPartial(&created) {

@@ -62,7 +62,7 @@ const (
 // edits have been made. Edits that are certain to be within the hard quotas of the target are sent in
 // multis. For every other edit, Apply waits for the reply, so that the server can decide about each.
 //
-// If some edits were not made, the error is a *WriteError, or the reason why Apply stopped if there
+// If some edits were not made, the error is a *PartialError, or the reason why Apply stopped if there
 // is nothing else to report.
 func Apply(
 	ctx context.Context, c zkconn.Client, edits Edits, target Target, policy Policy, progress Progress,
@@ -101,13 +101,13 @@ type applier struct {
 	notCreated      map[string]bool
 
 	asked  int // number of edits so far, for the progress report
-	result WriteError
+	result PartialError
 }
 
 func newApplier(ctx context.Context, c zkconn.Client, target Target, policy Policy, progress Progress) *applier {
 	return &applier{
 		ctx: ctx, c: c, target: target, policy: policy, progress: progress, batch: DefaultBatch, window: multiWindow,
-		result: WriteError{Root: target.Name}, notCreated: map[string]bool{},
+		result: PartialError{Root: target.Name}, notCreated: map[string]bool{},
 	}
 }
 

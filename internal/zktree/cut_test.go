@@ -67,13 +67,13 @@ func TestApplyRefusals(t *testing.T) {
 		edits = append(edits, &Edit{Does: Creates, Path: path, New: &dump.Znode{ACL: acl}})
 	}
 	done, err := Apply(t.Context(), s.Client, Seq(edits), Target{Path: "/r", Name: "/r"}, Skip, nil)
-	so, _ := errors.AsType[*WriteError](err)
+	so, _ := errors.AsType[*PartialError](err)
 	if so == nil || so.N != 1 || so.Below != 1 || done.Created != 2 || done.Skipped != 1 || !errors.Is(err, zkconn.InvalidACL) {
 		t.Errorf("%+v, %v", done, err)
 	}
 }
 
-// A WriteError says who rejected znodes: the server, or zksh because they are too large to be sent.
+// A PartialError says who rejected znodes: the server, or zksh because they are too large to be sent.
 func TestApplySaysWhoRejected(t *testing.T) {
 	s := zksession.Open(t, zkconn.Config{Servers: zktest.Sandbox(t, sandbox.Options{}).Addr(), Timeout: zktest.Patience})
 	large := &Edit{Does: Creates, Path: "/large", New: &dump.Znode{Data: make([]byte, zkconn.UsualMaxRequest)}}
@@ -117,7 +117,7 @@ func TestApplyCountsAZnodeOnce(t *testing.T) {
 		}
 		done, err := Apply(t.Context(), s.Client, Seq(edits), rootTarget, Refuse, nil)
 		rejected := 0
-		if e := (*WriteError)(nil); errors.As(err, &e) {
+		if e := (*PartialError)(nil); errors.As(err, &e) {
 			rejected = e.Changed.N
 		}
 		if done != (Counts{Changed: 1}) || rejected != c.rejected {

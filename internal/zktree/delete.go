@@ -98,8 +98,8 @@ func (j *subtreeJob) apply(edits Edits) error {
 	a := newApplier(j.ctx, j.c, Target{Path: j.result.Root, Name: j.result.Root, Recorder: j.rec}, LeaveAlone, nil)
 	a.report, a.batch = j.count, j.batch
 	_, err := a.run(edits)
-	j.result.Unknown += a.result.Outcome.Unknown
-	if stopped, is := errors.AsType[*WriteError](err); is {
+	j.result.Outcome.Unknown += a.result.Outcome.Unknown
+	if stopped, is := errors.AsType[*PartialError](err); is {
 		return stopped.Cause // count has counted the edits that were not made
 	}
 	return err
@@ -110,9 +110,9 @@ func (j *subtreeJob) apply(edits Edits) error {
 func (j *subtreeJob) count(e *Edit, end outcome, why error) {
 	switch {
 	case end == made:
-		j.result.Done++
+		j.result.Outcome.Done++
 		if e.hidden != nil && e.now != nil && e.now.NumChildren > 0 {
-			j.result.Failures.Add(e.hidden)
+			j.result.Add(e.hidden)
 		}
 	case end == unclear: // leavesFirst counts these
 	case end == absent, errors.Is(why, zkconn.NoNode): // another client deleted the znode first
@@ -124,13 +124,13 @@ func (j *subtreeJob) count(e *Edit, end outcome, why error) {
 	default:
 		j.countRejected(why)
 	}
-	j.progress.report(j.result.Done, j.total())
+	j.progress.report(j.result.Outcome.Done, j.total())
 }
 
 // countRejected counts a znode that the server did not change, and stores the reason.
 func (j *subtreeJob) countRejected(why error) {
-	j.result.Rejected++
-	j.result.Failures.Add(why)
+	j.result.Outcome.Rejected++
+	j.result.Add(why)
 }
 
 func (j *subtreeJob) total() int { return j.doneBefore + j.found - j.vanished }
@@ -139,7 +139,7 @@ func (j *subtreeJob) total() int { return j.doneBefore + j.found - j.vanished }
 // an error. cause is the error that stopped the operation early, or nil.
 func (j *subtreeJob) finish(cause error) error {
 	j.result.Total = j.total()
-	if j.result.Cause = cause; cause == nil && j.result.Failures.N+j.result.Unknown == 0 {
+	if j.result.Cause = cause; cause == nil && j.result.N+j.result.Outcome.Unknown == 0 {
 		return nil
 	}
 	return &j.result
@@ -163,7 +163,7 @@ func Delete(
 	for round := 1; ; round++ {
 		again, err := j.deleteRound(round)
 		if err != nil || !again {
-			return j.result.Done, err
+			return j.result.Outcome.Done, err
 		}
 	}
 }
@@ -171,19 +171,19 @@ func Delete(
 // deleteRound reads and deletes the subtree once. n is the number of the round, counted from 1.
 // again is true if another round is needed, because other clients created znodes during this one.
 func (j *subtreeJob) deleteRound(n int) (again bool, err error) {
-	j.doneBefore, j.found, j.vanished, j.notEmpty = j.result.Done, 0, 0, Refusals{}
+	j.doneBefore, j.found, j.vanished, j.notEmpty = j.result.Outcome.Done, 0, 0, Refusals{}
 	err = j.leavesFirst(func(path string) *Edit { return &Edit{Does: Deletes, Path: path, Old: &dump.Znode{}} })
 	switch {
 	case n > 1 && j.found == 0 && errors.Is(err, zkconn.NoNode):
 		return false, nil
 	case n == 1 && j.found == 0 && err != nil: // the root could not be read
 		return false, err
-	case err != nil, j.result.Failures.N > 0: // these errors explain why the parents are not empty
+	case err != nil, j.result.N > 0: // these errors explain why the parents are not empty
 		return false, j.finish(err)
 	case j.notEmpty.N > 0 && n < maxRounds:
 		return true, nil
 	}
-	j.result.Failures = j.notEmpty
+	j.result.Refusals = j.notEmpty
 	return false, j.finish(nil)
 }
 
@@ -206,5 +206,5 @@ func SetACL(
 	if err != nil && j.found == 0 {
 		return 0, err
 	}
-	return j.result.Done, j.finish(err)
+	return j.result.Outcome.Done, j.finish(err)
 }

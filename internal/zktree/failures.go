@@ -68,44 +68,9 @@ func (r *Refusals) orNil() error {
 	return r
 }
 
-// A PartialError reports that an operation on a subtree affected only some of its znodes.
+// A PartialError reports that not all edits were made.
 type PartialError struct {
-	Verb string // past participle of the operation, such as "deleted"
-	Root string
-	zkconn.Outcome
-	Total    int  // number of znodes found in the subtree
-	Whole    bool // whether the subtree was read completely, so that Total counts all of its znodes
-	Failures Refusals
-	Cause    error // reason why the operation stopped early, or nil if it tried every znode
-}
-
-func (e *PartialError) Error() string {
-	text := fmt.Sprintf("%s %d of %d znodes of %s", e.Verb, e.Done, e.Total, e.Root)
-	if !e.Whole {
-		text = fmt.Sprintf("%s %d znodes of %s; the subtree contains more znodes", e.Verb, e.Done, e.Root)
-	}
-	if e.Unknown > 0 {
-		text += fmt.Sprintf("; the outcome for %d znodes is unknown", e.Unknown)
-	}
-	if e.Cause != nil {
-		text += ": " + e.Cause.Error()
-	}
-	if e.Failures.N > 0 {
-		text += ": " + e.Failures.Error()
-	}
-	return text
-}
-
-// Unwrap returns the cause, if there is one, followed by the failures.
-func (e *PartialError) Unwrap() []error {
-	if e.Cause == nil {
-		return e.Failures.First
-	}
-	return append([]error{e.Cause}, e.Failures.First...)
-}
-
-// A WriteError reports that Apply has not made all edits.
-type WriteError struct {
+	Verb     string // for an operation on a whole subtree: its past participle, such as "deleted"
 	Root     string
 	Done     Counts
 	Outcome  zkconn.Outcome // outcomes of all writes that were tried
@@ -114,11 +79,17 @@ type WriteError struct {
 	Lost     Refusals       // edits whose outcome is unknown although Apply went on after a lost connection
 	Below    int            // number of znodes not created because an ancestor was rejected
 	Open     int            // number of znodes to whose ACL the session's identity is still added
-	Cause    error          // reason why Apply stopped early, or nil if it tried every edit
+	Total    int            // number of znodes found in the subtree
+	Whole    bool           // whether the subtree was read completely, so that Total counts all of its znodes
+	Cause    error          // reason why the operation stopped early, or nil if it tried every edit
 }
 
-func (e *WriteError) Error() string {
-	if e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open+e.Changed.N == 0 && e.Cause == nil { // all other znodes are descendants of the rejected one
+func (e *PartialError) Error() string {
+	onlyRejection := e.N == 1 && e.Done == (Counts{}) && e.Outcome.Unknown+e.Open+e.Changed.N == 0 && e.Cause == nil
+	switch {
+	case e.Verb != "":
+		return e.ofSubtree()
+	case onlyRejection: // all other znodes are descendants of the rejected one
 		return fmt.Sprintf("nothing was written to %s: %s", e.Root, e.Refusals.Error())
 	}
 	text := fmt.Sprintf("wrote %s to %s", Znodes(e.Done.Total()-e.Done.Skipped), e.Root)
@@ -129,7 +100,8 @@ func (e *WriteError) Error() string {
 		text += fmt.Sprintf("; %d were not written, because one of their ancestors was rejected", e.Below)
 	}
 	if e.Open > 0 {
-		text += fmt.Sprintf("; the ACLs of %d still contain an entry for this session, which zksh adds only for the time of the write", e.Open)
+		text += fmt.Sprintf("; the ACLs of %d still contain an entry for this session, "+
+			"which zksh adds only for the time of the write", e.Open)
 	}
 	if e.N > 0 {
 		text += fmt.Sprintf("; %s: %s", e.count(), e.Refusals.Error())
@@ -147,14 +119,32 @@ func (e *WriteError) Error() string {
 	return text
 }
 
-// incomplete reports whether some edits were not made, or may not have been. Those that Apply has not
-// tried do not count.
-func (e *WriteError) incomplete() bool {
+// ofSubtree returns the text of an error about an operation on a whole subtree.
+func (e *PartialError) ofSubtree() string {
+	text := fmt.Sprintf("%s %d of %d znodes of %s", e.Verb, e.Outcome.Done, e.Total, e.Root)
+	if !e.Whole {
+		text = fmt.Sprintf("%s %d znodes of %s; the subtree contains more znodes", e.Verb, e.Outcome.Done, e.Root)
+	}
+	if e.Outcome.Unknown > 0 {
+		text += fmt.Sprintf("; the outcome for %d znodes is unknown", e.Outcome.Unknown)
+	}
+	if e.Cause != nil {
+		text += ": " + e.Cause.Error()
+	}
+	if e.N > 0 {
+		text += ": " + e.Refusals.Error()
+	}
+	return text
+}
+
+// incomplete reports whether some edits were not made, or may not have been. Those that were not tried do
+// not count.
+func (e *PartialError) incomplete() bool {
 	return e.N+e.Changed.N+e.Below+e.Open+e.Outcome.Unknown > 0
 }
 
 // Unwrap returns the cause, if there is one, followed by the rejections.
-func (e *WriteError) Unwrap() []error {
+func (e *PartialError) Unwrap() []error {
 	all := slices.Concat(e.First, e.Changed.First, e.Lost.First)
 	if e.Cause == nil {
 		return all
