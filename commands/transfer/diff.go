@@ -79,14 +79,15 @@ func (d *comparison) show(ctx context.Context) error {
 	d.incomplete = errors.Join(d.a.checkComplete(), d.b.checkComplete())
 	update, end := d.env.Screen.Progress("compared")
 	defer end()
-	differences, err := d.differences(ctx, update)
+	d.unread.Root = d.a.word + " and " + d.b.word
+	all, err := differences(ctx, d.a, d.b, update, &d.unread, d.mayBeMissing)
 	if err != nil {
 		return err
 	}
 	err = d.env.Screen.Print(&render.Stream{
 		Open: render.Facts{"a", d.a.word, "b", d.b.word}, List: "differences", Bare: true,
 		Columns: []render.Column{{Header: " ", Width: 1}, {Header: "path"}, {Header: "differs"}},
-		Items:   d.items(differences), End: d.endError,
+		Items:   d.items(all), End: d.endError,
 	})
 	switch {
 	case err != nil:
@@ -104,36 +105,11 @@ func (d *comparison) endError() error {
 	return errors.Join(d.err, d.unread.OrNil(), d.incomplete)
 }
 
-// differences returns a sequence of the differences between A and B. Reading the sequence also
-// counts them.
-func (d *comparison) differences(ctx context.Context, update zktree.Progress) (iter.Seq2[zktree.Difference, error], error) {
-	d.unread.Root = d.a.word + " and " + d.b.word
-	a, err := d.a.subtree(ctx, update)
-	if err != nil {
-		return nil, err
-	}
-	b, err := d.b.subtree(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	if d.mayBeMissing {
-		a = a.OrEmpty()
-	}
-	return func(yield func(zktree.Difference, error) bool) {
-		for x, err := range zktree.Compare(a, b) {
-			if d.count++; x.Err != nil {
-				d.unread.Add(x.Err)
-			}
-			if !yield(x, err) {
-				return
-			}
-		}
-	}, nil
-}
-
-func (d *comparison) items(differences iter.Seq2[zktree.Difference, error]) iter.Seq[render.Item] {
+// items returns the items of the answer, and counts them.
+func (d *comparison) items(all zktree.Differences) iter.Seq[render.Item] {
 	return func(yield func(render.Item) bool) {
-		for x, err := range differences {
+		for x, err := range all {
+			d.count++
 			if d.err = err; err != nil || !yield(diffItem{x, zktree.Rebase(x.Path, d.a.Path, "/"), d.unified}) {
 				return
 			}

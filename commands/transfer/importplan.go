@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/zksh/zksh/internal/dump"
 	"github.com/zksh/zksh/internal/render"
@@ -78,7 +77,7 @@ func (im *importer) countEdit(e *zktree.Edit) {
 }
 
 // allowed yields the differences that import may resolve, given the command's flags.
-func (im *importer) allowed(all iter.Seq2[zktree.Difference, error]) iter.Seq2[zktree.Difference, error] {
+func (im *importer) allowed(all zktree.Differences) zktree.Differences {
 	return func(yield func(zktree.Difference, error) bool) {
 		for d, err := range all {
 			switch {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/spf13/pflag"
 
@@ -108,13 +107,13 @@ func (m *mirror) run(ctx context.Context, rec zktree.Recorder) error {
 // A change or deletion fails if another client has changed the znode after the comparison.
 func (m *mirror) write(ctx context.Context, rec zktree.Recorder) (done zktree.Counts, err error) {
 	m.unread.Root = m.src.word + " and " + m.dst.word
-	differences, err := m.compare(ctx)
+	all, err := differences(ctx, m.dst, m.src, nil, &m.unread, true)
 	if err != nil {
 		return done, err
 	}
 	update, end := m.env.Screen.Progress("mirrored")
 	defer end()
-	done, err = m.apply(ctx, differences, rec, update, end)
+	done, err = m.apply(ctx, all, rec, update, end)
 	errs := []error{m.dst.wrap(err), m.unread.OrNil()}
 	if n := m.missing.N; n > 0 {
 		errs = append(errs, fmt.Errorf("%s of %s cannot be created in %s: %s", zktree.Znodes(n), m.src.word, m.dst.word, m.missing.Error()))
@@ -122,38 +121,12 @@ func (m *mirror) write(ctx context.Context, rec zktree.Recorder) (done zktree.Co
 	return done, errors.Join(errs...)
 }
 
-// compare reads the source and the destination, and returns the differences between them.
-func (m *mirror) compare(ctx context.Context) (iter.Seq2[zktree.Difference, error], error) {
-	src, err := m.src.subtree(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	dst, err := m.dst.subtree(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	return func(yield func(zktree.Difference, error) bool) {
-		for d, err := range zktree.Compare(dst.OrEmpty(), src) {
-			switch {
-			case err == nil && m.dst.isReserved(d.Path):
-				continue
-			case err == nil && d.Err != nil:
-				m.unread.Add(d.Err)
-			}
-			if !yield(d, err) {
-				return
-			}
-		}
-	}, nil
-}
-
 // apply resolves the given differences by changing the destination. It calls endProgress before it
 // asks the user whether to delete znodes.
 func (m *mirror) apply(
-	ctx context.Context, differences iter.Seq2[zktree.Difference, error], rec zktree.Recorder,
-	progress zktree.Progress, endProgress func(),
+	ctx context.Context, all zktree.Differences, rec zktree.Recorder, progress zktree.Progress, endProgress func(),
 ) (zktree.Counts, error) {
-	edits := zktree.DeletionsLast(m.countSkipped(zktree.Plan(differences)), func(deletions []*zktree.Edit) (bool, error) {
+	edits := zktree.DeletionsLast(m.countSkipped(zktree.Plan(all)), func(deletions []*zktree.Edit) (bool, error) {
 		endProgress()
 		return m.confirmDeletions(ctx, deletions)
 	})

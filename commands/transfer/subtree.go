@@ -47,3 +47,35 @@ func (s *endpoint) subtree(ctx context.Context, progress zktree.Progress) (zktre
 		}
 	}}, nil
 }
+
+// differences returns the differences between two endpoints, except for those in a subtree of a that is
+// reserved for the server. The sequence adds the znodes that could not be read to unread.
+func differences(
+	ctx context.Context, a, b *endpoint, progress zktree.Progress, unread *zktree.UnreadError, mayBeMissing bool,
+) (zktree.Differences, error) {
+	from, err := a.subtree(ctx, progress)
+	if err != nil {
+		return nil, err
+	}
+	to, err := b.subtree(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	if mayBeMissing {
+		from = from.OrEmpty()
+	}
+	return func(yield func(zktree.Difference, error) bool) {
+		for d, err := range zktree.Compare(from, to) {
+			switch {
+			case err != nil:
+			case a.isReserved(d.Path):
+				continue
+			case d.Err != nil:
+				unread.Add(d.Err)
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}, nil
+}

@@ -31,6 +31,9 @@ type Difference struct {
 	Err error // set if the znode is unreadable in A or B; its descendants are then not compared
 }
 
+// Differences is a sequence of differences. An error of reading one of the trees comes last.
+type Differences = iter.Seq2[Difference, error]
+
 // Differs sets d.Aspect and reports whether the two znodes differ.
 func (d *Difference) Differs() bool {
 	if d.A != nil && d.B != nil {
@@ -43,9 +46,8 @@ func (d *Difference) Differs() bool {
 // Compare yields the differences between two trees. It compares the root of A with the root of B,
 // even if their paths differ, and likewise their descendants. A znode comes before its descendants,
 // and siblings are sorted by name. For a znode that is unreadable in either tree, Compare yields a
-// Difference with Err set, and skips the descendants. If reading a tree fails, that error comes
-// last.
-func Compare(a, b Tree) iter.Seq2[Difference, error] {
+// Difference with Err set, and skips the descendants.
+func Compare(a, b Tree) Differences {
 	return func(yield func(Difference, error) bool) {
 		for d, err := range Pairs(a, b) {
 			same := err == nil && d.Err == nil && d.A != nil && d.B != nil && d.Aspect == 0
@@ -57,7 +59,7 @@ func Compare(a, b Tree) iter.Seq2[Difference, error] {
 }
 
 // Pairs is like Compare, but also yields the znodes that are equal in both trees.
-func Pairs(a, b Tree) iter.Seq2[Difference, error] {
+func Pairs(a, b Tree) Differences {
 	return func(yield func(Difference, error) bool) {
 		as, bs := newCursor(a, a.Root), newCursor(b, a.Root)
 		defer as.stop()

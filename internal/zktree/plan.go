@@ -125,7 +125,7 @@ func (e *Edit) requires(st *zk.Stat) bool {
 // Parents are created before their children, and children are deleted before their parents. ACLs
 // are set last, because they may deny the session access. But an ACL that newly permits the session
 // to create children is set before these children are created.
-func Plan(differences iter.Seq2[Difference, error]) Edits {
+func Plan(differences Differences) Edits {
 	return func(yield func(*Edit, error) bool) {
 		p := &planner{}
 		for d, err := range differences {
