@@ -86,7 +86,8 @@ func TestKerberosLibraries(t *testing.T) {
 	}
 }
 
-// Kerberos works over TLS, and the server then knows both identities.
+// TestKerberosOverTLS runs zksh against a server with Kerberos and TLS, which keeps the instances of
+// principals.
 func TestKerberosOverTLS(t *testing.T) {
 	t.Parallel()
 	c := &tlsServer{dir: t.TempDir()}
@@ -94,8 +95,15 @@ func TestKerberosOverTLS(t *testing.T) {
 	c.ca, err = zktest.NewAuthority(c.dir, "ca")
 	zktest.Must(t, err)
 	own := c.issue(t, zktest.Cert{Name: "zk", DNS: []string{"localhost"}, IPs: []net.IP{net.ParseIP("127.0.0.1")}})
+	r := newRealm(t, zktest.Secure(own, c.ca.File), zktest.Line("kerberos.removeHostFromPrincipal=false"))
+	t.Run("TLS", func(t *testing.T) { r.overTLS(t, c) })
+	t.Run("instance", func(t *testing.T) { r.instance(t) })
+	t.Run("mirror", func(t *testing.T) { r.mirror(t) })
+}
+
+// overTLS uses Kerberos over TLS. The server then knows both identities.
+func (r *realm) overTLS(t *testing.T, c *tlsServer) {
 	me := c.issue(t, zktest.Cert{Name: "carol"})
-	r := newRealm(t, zktest.Secure(own, c.ca.File))
 	args := []string{"--server", "localhost:" + port(r.server.Secure()), "--cacert", c.ca.File, "--cert", me, "--jaas", r.keytab(t, "alice")}
 	cmd := exec.CommandContext(zktest.Within(t), "zksh", append(args, "--trace", filepath.Join(c.dir, "trace"), "whoami")...)
 	cmd.Env = append(os.Environ(), "KRB5_CONFIG="+r.kdc.Conf)
@@ -110,12 +118,8 @@ func TestKerberosOverTLS(t *testing.T) {
 	}
 }
 
-// If the server keeps the instance of a principal, the ACL sasl:alice/admin is for alice/admin, not for
-// alice.
-func TestKerberosInstance(t *testing.T) {
-	t.Parallel()
-	kdc := zktest.StartKDC(t)
-	r := &realm{kdc, zktest.Start(t, zktest.Kerberos(kdc), zktest.Line("kerberos.removeHostFromPrincipal=false")), t.TempDir()}
+// instance tests that the ACL sasl:alice/admin is for alice/admin, not for alice.
+func (r *realm) instance(t *testing.T) {
 	r.kdc.Admin("addprinc -pw rabbit alice/admin")
 	admin := []string{"KRB5CCNAME=" + r.kdc.Kinit("alice/admin")}
 	got := r.run(t, "create /admin data sasl:alice/admin:cdrwa\nget /admin\ngetAcl /admin\n", admin, "--kerberos", "-e")

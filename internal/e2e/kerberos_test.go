@@ -25,7 +25,7 @@ type realm struct {
 func newRealm(t *testing.T, opts ...zktest.Option) *realm {
 	t.Helper()
 	kdc := zktest.StartKDC(t)
-	return &realm{kdc, zktest.Start(t, append(opts, zktest.Kerberos(kdc))...), t.TempDir()}
+	return &realm{kdc, zktest.Start(t, append([]zktest.Option{zktest.Kerberos(kdc)}, opts...)...), t.TempDir()}
 }
 
 // jaas writes a JAAS file, and returns its path. DIR in the options stands for the directory of
