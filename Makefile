@@ -49,7 +49,7 @@ ALONE       = ^(TestSmallFilesThatStandForMuch|TestSmallFilesFillNoDisk|TestLog|
 WITHRACE    = env GORACE=atexit_sleep_ms=100 go test -race -count=1 -vet=off -timeout 20m
 PLAIN       = go test -count=1 -vet=off -p 2 -timeout 20m $(PROGRAMS) $(SERIAL)
 RACE        = $(WITHRACE) -p 2 -skip '$(ALONE)' $(LONG)
-SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRoundsModel|^TestDeepAndWide$$' \
+SINGLE      = go test -count=1 -vet=off -p 2 -timeout 20m -run '$(ALONE)|^TestRoundsModel(Bites)?$$|^TestDeepAndWide$$' \
               ./lockcmd/zklock ./internal/dump ./internal/zktree ./internal/zkconn ./shell/batch
 
 .DEFAULT_GOAL := help
@@ -108,6 +108,7 @@ full: deps ## run the long tests at full size, and the scripts and what handles 
 	$(WITHRACE) -run '^($(HEAVY))$$' ./internal/zktree ./internal/zkconn ./shell/batch
 	$(WITHRACE) -run '^(TestFence|TestChaos|TestLocks)$$' ./internal/interop -fence 1m -chaos 1m -contend 10s
 	$(WITHRACE) -run '^TestChaos$$' ./lockcmd/zklock -chaos 1m
+	go test -count=1 -run '^TestRoundsModelLimits$$' ./lockcmd/zklock
 	go test -count=1 -timeout 20m -run '^TestUndoBringsBack$$' ./commands/undo -rapid.checks 250 -worlds 8 -parallel 8
 
 proof: deps ## run the packages in PROGRAMS under the race detector, and the random trials of trees and of commands under a lock at full size; takes an hour

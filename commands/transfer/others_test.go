@@ -20,7 +20,7 @@ import (
 )
 
 // others is the number of cases of TestNothingOfOthersIsLost for each kind of line.
-var others = flag.Int("others", 40, "number of random cases in which another client changes something")
+var others = flag.Int("others", 15, "number of random cases in which another client changes something; 600 in make proof")
 
 // states returns the data, the czxid and the ACL of each znode at and below root, as text.
 func states(t *testing.T, s *zkconn.Session, root string) map[string]string {
