@@ -99,8 +99,12 @@ type Param struct {
 	Words    []string // the valid words; only for the kind Choice
 	Optional bool
 	Here     bool // whether the argument defaults to the current znode (see cd); only for the first argument
+	Root     bool // whether the argument defaults to / before the first cd; only if Here is true
 	Rest     bool // whether the argument consists of all words after --, unchanged; only for the last argument
 	Many     bool // whether the argument may be repeated; only for the last argument
+	// Slash reports whether a slash at the end of a path has a meaning, so that it is not removed. It is
+	// nil if a slash never has.
+	Slash func(flags *pflag.FlagSet) bool
 }
 
 // helpWidth is the maximum width of help texts, in columns.

@@ -20,22 +20,28 @@ const maxTTL = 1<<40 - 1
 
 var createCommand = &Command{
 	Name: "create", Group: "Writing", Effect: Writes | OneRequest | Joins | Quotas,
-	Except:  ByFlag(map[string]Effect{"parents": OneRequest | Joins, "container": OneRequest, "ttl": OneRequest}),
-	Args:    "[-s] [-e] [-c] [-p] [-b] [-t ttl] path [data] [acl]",
+	Except: ByFlag(map[string]Effect{
+		"parents": OneRequest | Joins, "container": OneRequest, "ttl": OneRequest, "file": OneRequest,
+	}),
+	Args:    "[-s] [-e] [-c] [-p] [-b] [-t ttl] [-f file] path [data] [acl]",
 	Summary: "create a znode",
-	Help: "Without data, the znode contains null; \"\" is empty data.\n\n" +
+	Help: "Without data, the znode contains null; \"\" is empty data. With -f, create reads the data from a file. " +
+		"With -f -, create reads the data from standard input.\n\n" +
 		aclHelp +
 		" Without an ACL, everyone has all permissions.",
 	Limits: []string{
 		"-t works only on servers that have extendedTypesEnabled=true.",
+		"-f - works only if create is on zksh's own command line: zksh create -f - /app < FILE.",
 		"zksh create -e, as a single command, deletes the znode at once, because its session ends with the command.",
 	},
 	Examples: []string{
 		`create -s -e /app/worker- "host 1"`,
 		`create -p /app/config "threads=4"`,
 		`create /app/private "" auth::cdrwa`,
+		`create -f config.json /app/config`,
 	},
-	Params:  []Param{pathParam, {Name: "data", Kind: Data, Optional: true}, {Name: "acl", Kind: ACL, Optional: true}},
+	Params: []Param{{Name: "path", Kind: Path, Slash: appendsNumber}, {Name: "data", Kind: Data, Optional: true},
+		{Name: "acl", Kind: ACL, Optional: true}},
 	Look:    lookForCreated,
 	Passing: ephemeralPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
@@ -44,6 +50,8 @@ var createCommand = &Command{
 		container := fs.BoolP("container", "c", false, "let the server delete the znode when its last child is gone")
 		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and with all permissions for everyone")
 		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
+		file := fs.StringP("file", "f", "", "read the data from this `file`")
+		FlagFile(fs, "file")
 		var ttl int64
 		fs.VarP(integer(&ttl, 64, "-t argument must be a long value"), "ttl", "t",
 			"let the server delete the znode when it has had no changes and no children for this many milliseconds")
@@ -53,10 +61,21 @@ var createCommand = &Command{
 				return err
 			}
 			var data []byte
-			if len(args) > 1 {
-				data = []byte(args[1])
-			}
 			var err error
+			switch {
+			case fs.Changed("file"): // the line has no data argument
+				if len(args) > 2 {
+					return Misuse("unexpected word %q: the data is already given by -f", args[1])
+				}
+				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
+				data, err = LoadFile(ctx, env, *file)
+			case len(args) > 1:
+				data = []byte(args[1])
+				noteDash(env, args[1])
+			}
+			if err != nil {
+				return err
+			}
 			if *b64 {
 				if data, err = decodeBase64(string(data)); err != nil {
 					return Misuse("the data is not valid base64: %s", err)
@@ -95,6 +114,9 @@ var createCommand = &Command{
 		}
 	},
 }
+
+// appendsNumber reports whether the server appends a number to the path, which can then end with a slash.
+func appendsNumber(flags *pflag.FlagSet) bool { return flags.Changed("sequential") }
 
 func checkMode(m zkconn.CreateMode, hasTTL bool, ttl int64) error {
 	switch {

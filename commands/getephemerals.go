@@ -3,6 +3,8 @@ package commands
 import (
 	"context"
 
+	"github.com/spf13/pflag"
+
 	"github.com/zksh/zksh/internal/render"
 	"github.com/zksh/zksh/internal/zkconn"
 )
@@ -17,7 +19,7 @@ var getEphemeralsCommand = &Command{
 		"The path is compared as text: getEphemerals /a also prints /ab.",
 	},
 	Examples: []string{"getEphemerals /app", "getEphemerals"},
-	Params:   []Param{{Name: "path", Kind: Path, Optional: true}},
+	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Slash: func(*pflag.FlagSet) bool { return true }}},
 	Flags: NoFlags(func(ctx context.Context, env *Env, args []string) error {
 		prefix := "/"
 		if len(args) > 0 {

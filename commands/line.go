@@ -280,15 +280,27 @@ func (l Line) Passing() string {
 }
 
 // WithPaths returns a copy of the line in which every argument that is a path has been replaced by
-// the result of resolve.
+// the result of resolve, without a slash at its end.
 func (l Line) WithPaths(resolve func(path string) string) Line {
 	l.args = slices.Clone(l.args)
 	for i := range l.numOwn {
-		if k := l.c.Params[min(i, len(l.c.Params)-1)].Kind; k == Path || k == HeldLock || k == PlaceWord && ParsePlace(l.args[i]).Here() {
-			l.args[i] = resolve(l.args[i])
+		p := l.c.Params[min(i, len(l.c.Params)-1)]
+		if p.Kind != Path && p.Kind != HeldLock && (p.Kind != PlaceWord || !ParsePlace(l.args[i]).Here()) {
+			continue
+		}
+		if l.args[i] = resolve(l.args[i]); p.Slash == nil || !p.Slash(l.flags) {
+			l.args[i] = withoutSlash(l.args[i])
 		}
 	}
 	return l
+}
+
+// withoutSlash removes one slash from the end of a path, because completion and many users append one.
+func withoutSlash(path string) string {
+	if short, ends := strings.CutSuffix(path, "/"); ends && short != "" && !strings.HasSuffix(short, "/") {
+		return short
+	}
+	return path
 }
 
 // MapError returns a copy of the line that applies explain to each error of its command.

@@ -43,6 +43,15 @@ func (l *listing) Text(w io.Writer) error {
 // columns if they do not fit on one line.
 func (l *listing) Columns() ([]string, *render.Stat) { return l.displayNames(), l.Stat }
 
+// onePerLine returns the result of ls -1. It differs from the listing only in its text.
+func (l *listing) onePerLine() render.Answer {
+	var words strings.Builder
+	for _, name := range l.displayNames() {
+		words.WriteString(render.OneLine(name) + "\n")
+	}
+	return render.Answer{Words: words.String(), Grid: l.Table(), JSON: l}
+}
+
 // Table returns a table with one row for each child.
 func (l *listing) Table() render.Grid {
 	g := oneColumn("child", l.displayNames())
@@ -53,9 +62,9 @@ func (l *listing) Table() render.Grid {
 var lsCommand = &Command{
 	Name: "ls", Group: "Reading", Effect: OneRequest | OneStream,
 	Except:  ByFlag(map[string]Effect{"recursive": OneRequest, "long": OneRequest}),
-	Args:    "[-s] [-w] [-R] [-l] [-u] path",
+	Args:    "[-s] [-w] [-R] [-l] [-1] [-u] [path]",
 	Summary: "list a znode's children",
-	Help: "Without -R, ls prints the names in sorted order.\n\n" +
+	Help: "Without a path, ls lists the current znode (see cd). Without -R, ls prints the names in sorted order.\n\n" +
 		"With -R, ls prints the path of every znode in the subtree, one per line: first all children of a znode, in " +
 		"the server's order, then the subtree of each child. ls tolerates znodes that are created or deleted while " +
 		"it reads the tree. Unreadable znodes are listed at the end.\n\n" +
@@ -63,14 +72,15 @@ var lsCommand = &Command{
 		"size in bytes, age of the data according to this machine's clock, owner (the session, if the child is " +
 		"ephemeral), and name.",
 	Limits:   []string{"On a terminal that is too narrow for all columns, ls -l leaves out the session."},
-	Examples: []string{"ls -R /app", "ls -l /app"},
-	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true}, watchParam},
+	Examples: []string{"ls -R /app", "ls -l /app", "ls -1 /app | grep web"},
+	Params:   []Param{{Name: "path", Kind: Path, Optional: true, Here: true, Root: true}, watchParam},
 	Passing:  watchPasses,
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "also print the znode's stat")
 		watch := fs.BoolP("watch", "w", false, "set a watch on the children")
 		recurse := fs.BoolP("recursive", "R", false, "list the entire subtree")
 		long := fs.BoolP("long", "l", false, "print one line for each child, with the main fields of its stat")
+		lines := fs.BoolP("lines", "1", false, "print one name per line, without brackets")
 		decode := fs.BoolP("unescape", "u", false, "decode names that are URL-encoded, such as Dubbo's")
 		usage := fs.BoolP("usage", "?", false, "print zkCli's help for ls first")
 		return func(ctx context.Context, env *Env, args []string) error {
@@ -87,14 +97,20 @@ var lsCommand = &Command{
 				return err
 			}
 			switch {
-			case *long && (*recurse || *stat || w):
+			case *long && (*recurse || *stat || *lines || w):
 				return Misuse("-l can only be combined with -u")
+			case *lines && (*recurse || *stat):
+				return Misuse("-1 can only be combined with -u and -w")
 			case *long:
 				return listLong(ctx, env, args[0], *decode)
 			case *recurse:
 				return listTree(ctx, env, args[0], w, *decode)
 			}
-			return list(ctx, env, args[0], w, *stat, *decode)
+			l, err := list(ctx, env, args[0], w, *stat, *decode)
+			if *lines {
+				return env.answer(err, l.onePerLine())
+			}
+			return env.answer(err, l)
 		}
 	},
 }
@@ -103,7 +119,7 @@ var lsCommand = &Command{
 var lsHelp = render.Answer{Words: "usage: ls [options] path\n -?   help\n -R   recurse\n -s   stat\n -w   watch\n",
 	JSON: render.Facts{"usage", "ls [-s] [-w] [-R] path"}}
 
-func list(ctx context.Context, env *Env, path string, watch, stat, decode bool) error {
+func list(ctx context.Context, env *Env, path string, watch, stat, decode bool) (*listing, error) {
 	node, err := zkconn.Do(ctx, env.Session, zkconn.List(path).Watch(watch))
 	slices.Sort(node.Names)
 	l := &listing{Path: path, Children: node.Names, Stat: statIfWanted(stat, node.Stat)}
@@ -113,7 +129,7 @@ func list(ctx context.Context, env *Env, path string, watch, stat, decode bool) 
 			l.Decoded[i] = unescape(name)
 		}
 	}
-	return env.answer(err, l)
+	return l, err
 }
 
 // unescape decodes a URL-encoded name or path, and returns an invalid encoding unchanged. It
@@ -168,7 +184,8 @@ var ls2Command = &Command{
 		if err != nil {
 			return err
 		}
-		return list(ctx, env, args[0], w, true, false)
+		l, err := list(ctx, env, args[0], w, true, false)
+		return env.answer(err, l)
 	}),
 }
 

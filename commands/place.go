@@ -37,7 +37,7 @@ func ParsePlace(word string) Place {
 	if at <= 0 {
 		return Place{Path: word}
 	}
-	return Place{Spec: word[:at], Path: word[at+1:]}
+	return Place{Spec: word[:at], Path: withoutSlash(word[at+1:])}
 }
 
 // Here reports whether the place is a path in the shell's own ensemble.

@@ -48,8 +48,11 @@ var setCommand = &Command{
 				return err
 			}
 			data := []byte(args[1])
-			if *null {
+			switch {
+			case *null:
 				data = nil
+			case !fromFile:
+				noteDash(env, args[1])
 			}
 			if fromFile {
 				if data, err = LoadFile(ctx, env, *file); err != nil {

@@ -102,7 +102,7 @@ func (s *Shell) folderCommands() []*commands.Command {
 			Help: "Without a path, cd goes to /. In a path, .. is the parent znode and ~ is /. To return to the " +
 				"previous znode, use cd -.\n\n" +
 				"Some commands use the current znode if you omit their path: ls, tree, find, du, stat and " +
-				"getAllChildrenNumber.",
+				"getAllChildrenNumber. Before the first cd, only ls does; it lists /.",
 			Limits: []string{"Like zkCli, zksh rejects relative paths until you use cd, " +
 				"and again after you connect to other servers."},
 			Examples: []string{"cd /app", "cd ../archive", "cd -"},

@@ -265,13 +265,14 @@ func (s *Shell) readAs(c *commands.Command, words []commands.Word) (commands.Lin
 }
 
 // readInFolder parses a line that omits the path argument of its command. It uses the current
-// folder as the path. ok is false before the first cd, and if the line is invalid even with that
-// path.
+// folder as the path. Before the first cd, only the commands that are cheap do that. ok is false if
+// the line is invalid even with that path.
 func (s *Shell) readInFolder(c *commands.Command, words []commands.Word) (l commands.Line, ok bool) {
-	if _, moved := s.folder.here(); !moved || len(c.Params) == 0 || !c.Params[0].Here {
+	here, moved := s.folder.here()
+	if len(c.Params) == 0 || !c.Params[0].Here || !moved && !c.Params[0].Root {
 		return l, false
 	}
-	l, err := c.Read(s.env, append([]commands.Word{{Text: "."}}, words...))
+	l, err := c.Read(s.env, append([]commands.Word{{Text: here, Quoted: true}}, words...))
 	if err == nil {
 		l, err = l.ReadInner(s.readWords)
 	}

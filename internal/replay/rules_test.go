@@ -181,6 +181,14 @@ var rules = []rule{
 		file := strings.HasPrefix(d.recErr(), "Error processing ") && strings.Contains(d.gotErr(), ": Error processing /nonexistent (")
 		return d.onlyError(1) && (quota || file)
 	}},
+	{"slash-at-end", "a slash at the end of a path is ignored", func(d difference) bool {
+		return d.recErr() != "" && slices.ContainsFunc(strings.Fields(d.recordedStep().line), func(word string) bool {
+			return len(word) > 1 && strings.HasSuffix(word, "/")
+		})
+	}},
+	{"current-znode", "without a path, ls lists the current znode", func(d difference) bool {
+		return d.got.status == 0 && strings.HasSuffix(d.recErr(), " path") && d.command() == "ls"
+	}},
 	{"chroot-paths", "below a chroot every path is taken and printed without it", func(d difference) bool {
 		root := len(d.recordedStep().err) == 1 && d.recordedStep().err[0] == "Created " && slices.Equal(d.got.out, []string{"Created /"})
 		return d.chrooted() && (root || d.command() == "getEphemerals" && d.got.status == 0)
