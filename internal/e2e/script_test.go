@@ -38,7 +38,8 @@ import (
 //
 //	zksh args…                run the program, like exec
 //	status N prog args…       run a program that must exit with status N
-//	within 3s N prog args…    like status, within a time limit
+//	within 25s N prog args…   like status, within a time limit: much longer than it takes on a busy
+//	                          machine, and shorter than zksh's usual timeout of 30s
 //	server NAME [kind]        start a server for this script; $NAME is its address.
 //	                          The kinds are plain (the default), quota, quorum and readonly
 //	stop NAME, restart NAME   stop or restart such a server
