@@ -110,19 +110,11 @@ type importer struct {
 
 	tree        *dump.Tree
 	targetIsNew bool // whether the target does not exist yet
-	count       tally
-}
 
-// tally counts the changes that an import makes, and the znodes that it skips or cannot handle.
-type tally struct {
-	changed    int                 // existing znodes that are changed
-	deeds      map[zktree.Deed]int // number of edits of each kind
-	seen       int                 // znodes in the file that are to be imported
-	ephemerals int                 // ephemeral znodes in the file that are skipped
-	copies     int                 // persistent copies of ephemeral znodes
-	open       int                 // znodes that get an open ACL, because the file contains none
-	unread     zktree.UnreadError  // znodes that exist on the server but cannot be read
-	missing    zktree.Refusals     // znodes of the file that cannot be created
+	tally
+	seen       int // znodes in the file that are to be imported
+	ephemerals int // ephemeral znodes in the file that are skipped
+	copies     int // persistent copies of ephemeral znodes
 }
 
 func (im *importer) run(ctx context.Context) (err error) {
@@ -186,7 +178,7 @@ func (im *importer) confirm(ctx context.Context) (bool, error) {
 	if err := im.countEdits(ctx); err != nil {
 		return false, err
 	}
-	changed, removed := im.count.changed, im.count.deeds[zktree.Deletes]
+	changed, removed := im.changed, im.deeds[zktree.Deletes]
 	if changed+removed <= fewChanges {
 		return true, nil
 	}
@@ -228,16 +220,16 @@ func (im *importer) write(ctx context.Context, rec zktree.Recorder) error {
 	}
 	im.env.Screen.Note(im.summary("created", done))
 	facts := render.Facts{"done", "import", "path", im.to, "file", im.file, "created", done.Created, "changed", done.Changed,
-		"deleted", done.Deleted, "unchanged", im.unchanged(done), "left_out", im.count.ephemerals}
+		"deleted", done.Deleted, "unchanged", im.unchanged(done), "left_out", im.ephemerals}
 	return errors.Join(im.env.Screen.Print(render.Answer{JSON: facts}), im.endError())
 }
 
 // endError returns an error if the import is incomplete: a znode on the server could not be read,
 // or a znode of the file could not be created.
 func (im *importer) endError() error {
-	errs := []error{im.count.unread.OrNil()}
-	if n := im.count.missing.N; n > 0 {
-		errs = append(errs, fmt.Errorf("cannot create %s from the file: %s", zktree.Znodes(n), im.count.missing.Error()))
+	errs := []error{im.unread.OrNil()}
+	if n := im.missing.N; n > 0 {
+		errs = append(errs, fmt.Errorf("cannot create %s from the file: %s", zktree.Znodes(n), im.missing.Error()))
 	}
 	return errors.Join(errs...)
 }
@@ -251,7 +243,7 @@ func isPartial(err error) bool {
 // unchanged returns the number of znodes in the file that already existed and that the import did
 // not change. done counts the changes of the import.
 func (im *importer) unchanged(done zktree.Counts) int {
-	return max(0, im.count.seen-done.Created-done.Changed-im.count.missing.N)
+	return max(0, im.seen-done.Created-done.Changed-im.missing.N)
 }
 
 // summary describes the changes of the import, which done counts, and the znodes that could not be
@@ -266,12 +258,12 @@ func (im *importer) summary(verb string, done zktree.Counts) string {
 	more(done.Changed, "%d changed")
 	more(done.Deleted, "%d deleted")
 	more(im.unchanged(done), "%d unchanged")
-	if n := im.count.ephemerals; n > 0 {
+	if n := im.ephemerals; n > 0 {
 		text += "; left out " + zktree.Ephemerals(n)
 	}
-	more(im.count.copies, "%d created as persistent copies of ephemeral znodes")
-	more(im.count.open, "%d open to everyone, because the file does not contain their ACLs")
-	more(im.count.deeds[zktree.Leaves]-im.count.missing.N, "%d different ones left as they are")
+	more(im.copies, "%d created as persistent copies of ephemeral znodes")
+	more(im.open, "%d open to everyone, because the file does not contain their ACLs")
+	more(im.leftAlone(), "%d different ones left as they are")
 	if err := im.tree.Trailer.Lacks(); err != nil {
 		text += "; " + err.Error()
 	}

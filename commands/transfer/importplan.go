@@ -40,40 +40,18 @@ func (im *importer) printPlan(ctx context.Context) error {
 	if err := im.env.Screen.Print(v); err != nil || failed != nil {
 		return errors.Join(err, failed)
 	}
-	n := im.count.deeds
-	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[zktree.Creates], Changed: im.count.changed, Deleted: n[zktree.Deletes]}))
+	n := im.deeds
+	im.env.Screen.Note(im.summary("nothing was done; import would create", zktree.Counts{Created: n[zktree.Creates], Changed: im.changed, Deleted: n[zktree.Deletes]}))
 	return im.endError()
 }
 
-// edits returns the changes that make the target equal to the file, and counts them in im.count. It
-// omits changes that the flags do not allow.
+// edits returns the changes that make the target equal to the file, and counts them. It omits changes that
+// the flags do not allow.
 func (im *importer) edits(ctx context.Context, progress zktree.Progress) zktree.Edits {
-	im.count = tally{deeds: map[zktree.Deed]int{}, unread: zktree.UnreadError{Root: im.to}}
+	im.tally = tally{unread: zktree.UnreadError{Root: im.to}}
+	im.seen, im.ephemerals, im.copies = 0, 0, 0
 	current := im.currentTree(ctx, progress)
-	return func(yield func(*zktree.Edit, error) bool) {
-		for e, err := range zktree.Plan(im.allowed(zktree.Compare(current, im.fileTree()))) {
-			if err == nil {
-				im.countEdit(e)
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
-}
-
-// countEdit adds one change of the import to im.count.
-func (im *importer) countEdit(e *zktree.Edit) {
-	im.count.deeds[e.Does]++
-	if e.Changes() {
-		im.count.changed++
-	}
-	if e.Missing {
-		im.count.missing.Add(e.Why)
-	}
-	if e.Does == zktree.Creates && e.New.ACL == nil {
-		im.count.open++
-	}
+	return im.count(zktree.Plan(im.allowed(zktree.Compare(current, im.fileTree()))))
 }
 
 // allowed yields the differences that import may resolve, given the command's flags.
@@ -83,7 +61,7 @@ func (im *importer) allowed(all zktree.Differences) zktree.Differences {
 			switch {
 			case err != nil:
 			case d.Err != nil:
-				im.count.unread.Add(d.Err)
+				im.unread.Add(d.Err)
 			case d.B == nil && !im.prune,
 				d.A != nil && d.B != nil && (im.onExisting != zktree.Overwrite || im.tree.MadeUp(d.B.Path)):
 				continue
@@ -92,7 +70,7 @@ func (im *importer) allowed(all zktree.Differences) zktree.Differences {
 			case d.B != nil && d.B.Kind == dump.Ephemeral && d.A == nil:
 				z := *d.B
 				z.Kind, d.B = dump.Persistent, &z
-				im.count.copies++
+				im.copies++
 			}
 			if !yield(d, err) || err != nil {
 				return
@@ -110,10 +88,10 @@ func (im *importer) fileTree() zktree.Tree {
 			case im.isReserved(zktree.Rebase(z.Path, im.only, im.to)):
 				continue
 			case z.Kind == dump.Ephemeral && !im.ephemeral:
-				im.count.ephemerals++
+				im.ephemerals++
 				continue
 			default:
-				im.count.seen++
+				im.seen++
 			}
 			if !yield(z, err) {
 				return

@@ -61,9 +61,7 @@ type mirror struct {
 	dryRun   bool // whether to only print the differences
 	sure     bool // whether to delete znodes without asking
 
-	leftAlone int // number of znodes that differ but stay unchanged
-	unread    zktree.UnreadError
-	missing   zktree.Refusals // znodes of the source that cannot be created in the destination
+	tally
 }
 
 // check returns an error if the source cannot be mirrored to the destination.
@@ -96,11 +94,11 @@ func (m *mirror) run(ctx context.Context, rec zktree.Recorder) error {
 	}
 	words := fmt.Sprintf("%s now matches %s: %d created, %d changed, %d deleted",
 		m.dst.word, m.src.word, done.Created, done.Changed, done.Deleted)
-	if m.leftAlone > 0 {
-		words += fmt.Sprintf(", %d left as they are", m.leftAlone)
+	if m.leftAlone() > 0 {
+		words += fmt.Sprintf(", %d left as they are", m.leftAlone())
 	}
 	return printAnswer(m.env, words, "done", "mirror", "src", m.src.word, "dst", m.dst.word,
-		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.leftAlone)
+		"created", done.Created, "changed", done.Changed, "deleted", done.Deleted, "left_alone", m.leftAlone())
 }
 
 // write compares the source with the destination and removes the differences. Deletions come last.
@@ -126,30 +124,11 @@ func (m *mirror) write(ctx context.Context, rec zktree.Recorder) (done zktree.Co
 func (m *mirror) apply(
 	ctx context.Context, all zktree.Differences, rec zktree.Recorder, progress zktree.Progress, endProgress func(),
 ) (zktree.Counts, error) {
-	edits := zktree.DeletionsLast(m.countSkipped(zktree.Plan(all)), func(deletions []*zktree.Edit) (bool, error) {
+	edits := zktree.DeletionsLast(m.count(zktree.Plan(all)), func(deletions []*zktree.Edit) (bool, error) {
 		endProgress()
 		return m.confirmDeletions(ctx, deletions)
 	})
 	return zktree.Apply(ctx, m.dst.session.Client, edits, m.dst.target(rec), zktree.LeaveAlone, progress)
-}
-
-// countSkipped yields all edits unchanged. It counts znodes that differ but stay unchanged, and
-// znodes that cannot be created.
-func (m *mirror) countSkipped(edits zktree.Edits) zktree.Edits {
-	return func(yield func(*zktree.Edit, error) bool) {
-		for e, err := range edits {
-			switch {
-			case err != nil:
-			case e.Missing:
-				m.missing.Add(e.Why)
-			case e.Does == zktree.Leaves:
-				m.leftAlone++
-			}
-			if !yield(e, err) {
-				return
-			}
-		}
-	}
 }
 
 // confirmDeletions asks the user whether to delete the znodes that only the destination contains.
