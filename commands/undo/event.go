@@ -28,7 +28,6 @@ type event struct {
 	Does   deed     `json:"does,omitempty"`
 	Path   string   `json:"path,omitempty"`   // for a result: path of the created znode, if it was not known before
 	Image  int      `json:"image,omitempty"`  // number of the znode's old state in the dump, from 1; 0 if there is none
-	Lost   bool     `json:"lost,omitempty"`   // whether there was an old state that could not be saved
 	Queued bool     `json:"queued,omitempty"` // whether the znode belonged to a lock queue, so that nothing was saved
 	Wrote  string   `json:"wrote,omitempty"`  // hash of the data that the edit writes
 	ACL    []zk.ACL `json:"acl,omitempty"`    // ACL that the edit writes; only of edits of an ACL

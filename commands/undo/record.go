@@ -120,8 +120,7 @@ type recording struct {
 	agreed  bool               // whether the user agrees that some znodes cannot be saved
 	gaveUp  bool               // whether the command goes on although nothing more is recorded
 	existed int                // existing znodes that the command was about to change
-	latest  *zktree.Edit       // the latest edit of such a znode
-	alone   bool               // whether it is the only edit of the command
+	only    *zktree.Edit       // the only edit of the command, or nil if there may be several
 	unread  zktree.UnreadError // znodes that could not be saved
 }
 
@@ -204,7 +203,9 @@ func (c *recording) save(images iter.Seq2[*zktree.Image, error]) (fatal, err err
 			continue
 		}
 		if z != nil {
-			c.existed, c.latest, c.alone = c.existed+1, image.Edit, image.Alone
+			if c.existed++; image.Alone {
+				c.only = image.Edit
+			}
 			update(c.existed, c.existed)
 		}
 		if c.op == nil {
@@ -220,9 +221,7 @@ func (c *recording) save(images iter.Seq2[*zktree.Image, error]) (fatal, err err
 		case z == nil: // there is no old state
 		case image.Does == zktree.Deletes && c.isQueued(z):
 			ev.Queued = true
-		case !c.savable(image):
-			ev.Lost = true
-		default:
+		case c.savable(image):
 			ev.image = z
 		}
 		if c.undoes != 0 && image.New != nil && image.New.Stat != nil {
@@ -401,7 +400,7 @@ func (c *recording) proceedUnsaved(ctx context.Context, why error) error {
 
 // unsavedText returns a message about the data that cannot be saved, and the reason.
 func (c *recording) unsavedText(why error) string {
-	if c.alone && c.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
+	if c.only != nil && c.unread.N > 0 && errors.Is(why, zkconn.NoAuth) {
 		return fmt.Sprintf("no permission to read %s, so undo will not be able to restore it", c.path)
 	}
 	return fmt.Sprintf("zksh cannot save the whole subtree %s for undo: %s", c.path, why)
@@ -414,26 +413,26 @@ func (c *recording) unsavedText(why error) string {
 // To find out without changing anything, wouldFail sends the only edit of the command in a transaction
 // that always fails, because it also creates the root znode, which exists.
 func (c *recording) wouldFail(ctx context.Context) error {
-	if !c.alone || c.path == "/" {
+	if c.only == nil || c.path == "/" {
 		return nil
 	}
 	version := int32(-1)
-	if old := c.latest.Old; old != nil && old.Stat != nil {
+	if old := c.only.Old; old != nil && old.Stat != nil {
 		version = old.Stat.Version
 	}
 	var change zkconn.Change
-	switch c.latest.Does {
+	switch c.only.Does {
 	case zktree.Sets:
-		change = zkconn.NewData(c.latest.Path, c.latest.New.Data, version)
+		change = zkconn.NewData(c.only.Path, c.only.New.Data, version)
 	case zktree.Deletes:
-		change = zkconn.Removal(c.latest.Path, version)
+		change = zkconn.Removal(c.only.Path, version)
 	default:
 		return nil
 	}
 	exists := zkconn.Creation("/", nil, zkconn.OpenACL(), zkconn.CreateMode{})
 	_, err := c.env.Session.Multi(ctx, []zkconn.Change{change, exists})
 	refusal, refused := errors.AsType[*zkconn.Error](err)
-	if !refused || refusal.Path != c.latest.Path || !slices.Contains(rejections, refusal.Code) {
+	if !refused || refusal.Path != c.only.Path || !slices.Contains(rejections, refusal.Code) {
 		return nil
 	}
 	return refusal
