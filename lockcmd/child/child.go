@@ -11,6 +11,7 @@
 package child
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -82,11 +83,7 @@ type StartError struct {
 }
 
 func (e *StartError) Error() string {
-	name := e.Name
-	if name == "" {
-		name = `""`
-	}
-	return fmt.Sprintf("cannot run %s: %s", name, e.Cause)
+	return fmt.Sprintf("cannot run %s: %s", cmp.Or(e.Name, `""`), e.Cause)
 }
 
 // Unwrap returns the cause of the error.

@@ -6,11 +6,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
@@ -394,5 +397,50 @@ func TestProcOfAnotherNamespace(t *testing.T) {
 	}
 	if got := describe("unshare", "--pid", "--fork", os.Args[0]); got != "" {
 		t.Errorf("named: %s", got)
+	}
+}
+
+// Processes that end at once remain as zombies, in their groups, and leave this process as it was.
+func TestNothingIsStarted(t *testing.T) {
+	runtime.LockOSThread() // the thread's signal mask changes meanwhile
+	defer runtime.UnlockOSThread()
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() { // moves and interrupts goroutines; ends with stop
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				runtime.GC()
+			}
+		}
+	}()
+	var masks [2]unix.Sigset_t
+	zktest.Must(t, unix.PthreadSigmask(unix.SIG_SETMASK, nil, &masks[0]))
+	for i := range 2000 {
+		leads := i%2 == 0
+		pid := startNothing(leads)
+		want := unix.Getpgrp()
+		if leads {
+			want = pid
+		}
+		group, err := syscall.Getpgid(pid)
+		zktest.Must(t, err)
+		if group != want {
+			t.Errorf("process %d (%d) is in group %d", i, pid, group)
+		}
+		var status syscall.WaitStatus
+		_, err = syscall.Wait4(pid, &status, 0, nil)
+		zktest.Must(t, err)
+		if status != 0 {
+			t.Errorf("process %d has ended with status %#x", i, int(status))
+		}
+	}
+	close(stop)
+	<-stopped
+	zktest.Must(t, unix.PthreadSigmask(unix.SIG_SETMASK, nil, &masks[1]))
+	if masks[0] != masks[1] {
+		t.Errorf("the signal mask is %x, was %x", masks[1], masks[0])
 	}
 }
