@@ -60,7 +60,8 @@ func TestContainers(t *testing.T) {
 	for i, c := range containers {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			p := &contained{t: t, container: c, path: fmt.Sprint("/container-", i), seconds: fmt.Sprintf("1000.%03d", i)}
+			p := &contained{t: t, container: c, path: fmt.Sprint("/container-", i)}
+			p.seconds = fmt.Sprintf("1000.%d%03d", os.Getpid(), i)
 			p.args = []string{"sh", "-c", c.start, "sh", zksh, "-q", "-server", server, "lock", "-t", "300ms", p.path, "--"}
 			t.Cleanup(func() { killAll(p.left()) }) // only if the test has failed
 
@@ -91,7 +92,7 @@ type contained struct {
 	container
 	t       *testing.T
 	path    string   // path of the lock
-	seconds string   // an argument of the sleep of this test alone
+	seconds string   // an argument of the sleep of this container of this run alone
 	args    []string // what runs zksh, and zksh's arguments up to the command
 
 	cmd  *exec.Cmd
