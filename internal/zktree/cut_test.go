@@ -129,6 +129,17 @@ func TestApplyCountsAZnodeOnce(t *testing.T) {
 // If the connection is cut at any request, Compare, Plan and Apply nevertheless make a tree equal to
 // another one.
 func TestEqualInSpiteOfCuts(t *testing.T) {
+	const groups, size = 6, 10 // at the same time, because most of the time is spent on connecting again
+	for group := range groups {
+		t.Run(fmt.Sprint(group), func(t *testing.T) {
+			t.Parallel()
+			equalInSpiteOfCuts(t, group*size, (group+1)*size)
+		})
+	}
+}
+
+// equalInSpiteOfCuts is a part of TestEqualInSpiteOfCuts: the cases with the numbers from first to end-1.
+func equalInSpiteOfCuts(t *testing.T, first, end int) {
 	box := zktest.Sandbox(t, sandbox.Options{})
 	auth := []zkconn.Credential{{Scheme: "digest", Auth: []byte("u:p")}}
 	direct := zksession.Open(t, zkconn.Config{Servers: box.Addr(), Timeout: zktest.Patience, Auth: auth})
@@ -136,7 +147,7 @@ func TestEqualInSpiteOfCuts(t *testing.T) {
 	_, port, _ := strings.Cut(proxy.Addr(), ":")
 	servers := proxy.Addr() + ",localhost:" + port // the client tries the second name at once
 	s := zksession.Open(t, zkconn.Config{Servers: servers, Timeout: zktest.Patience, Auth: auth})
-	for n := range 60 {
+	for n := first; n < end; n++ {
 		r := rand.New(rand.NewPCG(uint64(n), 9))
 		a, b := fmt.Sprint("/a", n), fmt.Sprint("/b", n)
 		old := randomTree(r, a, 30)
@@ -167,29 +178,37 @@ func TestEqualInSpiteOfCuts(t *testing.T) {
 // If the connection is cut at any request, Delete and SetACL nevertheless change every znode, and count
 // each once.
 func TestSubtreeInSpiteOfCuts(t *testing.T) {
+	for at := range 12 {
+		t.Run(fmt.Sprint(at), func(t *testing.T) {
+			t.Parallel()
+			subtreeInSpiteOfCuts(t, at)
+		})
+	}
+}
+
+// subtreeInSpiteOfCuts is a part of TestSubtreeInSpiteOfCuts: the cuts at the request with the given index.
+func subtreeInSpiteOfCuts(t *testing.T, at int) {
 	proxy := zktest.NewProxy(t, zktest.Sandbox(t, sandbox.Options{}).Addr())
 	_, port, _ := strings.Cut(proxy.Addr(), ":")
 	servers := proxy.Addr() + ",localhost:" + port // the client tries the second name at once
 	s := zksession.Open(t, zkconn.Config{Servers: servers, Timeout: zktest.Patience})
-	for at := range 12 {
-		for name, cut := range map[string]func(int32, int) <-chan struct{}{
-			"before": proxy.CutBeforeSkipping, "after": proxy.CutAfterSkipping,
-		} {
-			create(t, s, "/t", "/t/a", "/t/a/b", "/t/c", "/t/d")
-			cut(zktest.AnyRequest, at)
-			n, err := SetACL(t.Context(), s.Client, "/t", zk.WorldACL(zk.PermAll&^zk.PermWrite), 0, nil, nil)
-			if n != 5 || err != nil {
-				t.Errorf("cut %s request %d: %d ACLs set: %v", name, at, n, err)
-			}
-			cut(zktest.AnyRequest, at)
-			if n, err := Delete(t.Context(), s.Client, "/t", 2, nil, nil); n != 5 || err != nil {
-				t.Errorf("cut %s request %d: %d deleted: %v", name, at, n, err)
-			}
-			cut(-77, 0) // no further cuts: no request has this type
-			left, err := Stats(t.Context(), s.Client, "/t")
-			if len(left) > 0 || err != nil {
-				t.Fatalf("cut %s request %d: %d znodes are left: %v", name, at, len(left), err)
-			}
+	for name, cut := range map[string]func(int32, int) <-chan struct{}{
+		"before": proxy.CutBeforeSkipping, "after": proxy.CutAfterSkipping,
+	} {
+		create(t, s, "/t", "/t/a", "/t/a/b", "/t/c", "/t/d")
+		cut(zktest.AnyRequest, at)
+		n, err := SetACL(t.Context(), s.Client, "/t", zk.WorldACL(zk.PermAll&^zk.PermWrite), 0, nil, nil)
+		if n != 5 || err != nil {
+			t.Errorf("cut %s request %d: %d ACLs set: %v", name, at, n, err)
+		}
+		cut(zktest.AnyRequest, at)
+		if n, err := Delete(t.Context(), s.Client, "/t", 2, nil, nil); n != 5 || err != nil {
+			t.Errorf("cut %s request %d: %d deleted: %v", name, at, n, err)
+		}
+		cut(-77, 0) // no further cuts: no request has this type
+		left, err := Stats(t.Context(), s.Client, "/t")
+		if len(left) > 0 || err != nil {
+			t.Fatalf("cut %s request %d: %d znodes are left: %v", name, at, len(left), err)
 		}
 	}
 }
