@@ -156,7 +156,7 @@ func (k *keeper) execute(order record) {
 	case orderSignal:
 		k.send(syscall.Signal(order.Number))
 	case orderLease:
-		k.lease, k.doubtUntil = order.Time, 0
+		k.lease = order.Time
 	case orderTerminate:
 		k.terminate(order.Time)
 	}
@@ -232,7 +232,9 @@ func (k *keeper) reap() (progress, empty bool) {
 func (k *keeper) checkClock() {
 	t := k.now()
 	wait := min(time.Duration(k.lease-k.grace-t), recheckInterval)
-	if k.killAt == never && wait <= 0 {
+	if wait > 0 {
+		k.doubtUntil = 0
+	} else if k.killAt == never {
 		if k.doubtUntil == 0 {
 			k.doubtUntil = t + min(int64(doubtTime), k.grace/8)
 		}
