@@ -8,9 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/zksh/zksh/internal/zktest"
 )
@@ -71,12 +73,18 @@ func TestContainers(t *testing.T) {
 			}
 
 			daemon := `trap "" TERM INT; echo begun; sleep ` + p.seconds + `; :`
-			p.run(`setsid sh -c '` + daemon + `' & exit 3`)
 			announced := regexp.MustCompile(`holds the lock until these processes of it have ended, too: ` + c.named + `;`)
-			zktest.Eventually(t, "zksh waits for the daemon", func() bool { return announced.MatchString(p.errors()) })
-			p.signal(syscall.SIGTERM)
-			if err := p.cmd.Wait(); status(p.cmd.ProcessState) != 3 || len(p.left()) > 0 {
-				t.Errorf("a daemon: %v; it printed %s; left: %s", err, p.errors(), describe(p.left()))
+			for _, late := range []bool{false, true} { // whether the keeper kills too late
+				p.run(`setsid sh -c '` + daemon + `' & exit 3`)
+				zktest.Eventually(t, "zksh waits for the daemon", func() bool { return announced.MatchString(p.errors()) })
+				if late {
+					p.holdUp(children(p.pid())[0])
+				} else {
+					p.signal(syscall.SIGTERM)
+				}
+				if err := p.cmd.Wait(); status(p.cmd.ProcessState) != 3 || len(p.left()) > 0 {
+					t.Errorf("a daemon, late: %t: %v; it printed %s; left: %s", late, err, p.errors(), describe(p.left()))
+				}
 			}
 
 			p.run(`setsid sh -c '` + daemon + `' & ` + daemon)
@@ -121,14 +129,35 @@ func (p *contained) run(script string) {
 	zktest.Must(p.t, err)
 }
 
+// pid returns the process id of zksh.
+func (p *contained) pid() int {
+	if p.first {
+		return children(p.cmd.Process.Pid)[0] // the process itself is unshare
+	}
+	return p.cmd.Process.Pid
+}
+
 // signal sends a signal to zksh.
 func (p *contained) signal(sig syscall.Signal) {
 	p.t.Helper()
-	pid := p.cmd.Process.Pid
-	if p.first {
-		pid = children(pid)[0] // the process itself is unshare
+	zktest.Must(p.t, syscall.Kill(p.pid(), sig))
+}
+
+// holdUp stops a keeper in such a way that zksh cannot resume it, for longer than zksh waits before it kills
+// everything itself.
+func (p *contained) holdUp(keeper int) {
+	p.t.Helper()
+	runtime.LockOSThread() // only this thread is the tracer
+	defer runtime.UnlockOSThread()
+	zktest.Must(p.t, syscall.PtraceAttach(keeper))
+	_, err := syscall.Wait4(keeper, nil, syscall.WALL, nil)
+	zktest.Must(p.t, err)
+	p.signal(syscall.SIGTERM)
+	time.Sleep(time.Second)
+	if syscall.PtraceDetach(keeper) != nil { // zksh has killed it
+		_, err = syscall.Wait4(keeper, nil, syscall.WALL, nil)
+		zktest.Check(p.t, err)
 	}
-	zktest.Must(p.t, syscall.Kill(pid, sig))
 }
 
 // errors returns what zksh has printed on standard error.

@@ -32,6 +32,7 @@ type host struct {
 	overdue error              // ErrOverdue if the keeper has terminated the program without an order; otherwise nil
 	killAt  int64              // time at which the keeper sends SIGKILL; never while the program may run
 
+	knowsTree          bool             // whether zksh can kill everything without the keeper
 	tick               *time.Timer      // time to renew the lease that the keeper knows
 	settled            <-chan time.Time // fires when the user must know which processes the program has left
 	waitingForTerminal bool             // whether the program needs the terminal, which another job has
@@ -80,8 +81,7 @@ func (h *host) start() error {
 	if err != nil {
 		return err
 	}
-	h.others = []int{} // zksh itself does not search for children
-	h.others = h.children()
+	h.others, h.knowsTree = listChildren()
 	h.keeper = h.spec.newCommand(executable(), append([]string{keeperName, strconv.Itoa(theirs)}, h.spec.Argv...))
 	h.keeper.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	err = h.keeper.Start()
@@ -139,7 +139,7 @@ func (h *host) follow(stop <-chan time.Time) error {
 		case <-h.tick.C:
 			h.wake()
 			switch {
-			case h.killAt != never && now() > h.killAt+int64(keeperHeadStart):
+			case h.knowsTree && h.killAt != never && now() > h.killAt+int64(keeperHeadStart):
 				_ = h.keeper.Process.Kill() // fails if it has ended
 				return h.replaceKeeper()
 			case hasEnded(h.group): // another child of zksh may have a copy of the keeper's end of the link
@@ -284,10 +284,10 @@ func (h *host) replaceKeeper() error {
 		}
 		return progress, empty && h.groupIsEmpty()
 	})
-	if !complete {
-		return h.escaped(os.Getpid())
+	if complete && h.knowsTree {
+		return nil
 	}
-	return nil
+	return h.escaped(os.Getpid())
 }
 
 // resume decides what to do after sig has stopped the program. If the program needs the terminal, it gets it as

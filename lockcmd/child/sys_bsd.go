@@ -19,6 +19,7 @@ const adoptsOrphans = false
 func adoptOrphans(bool)                  {}
 func dieWithKeeper(*syscall.SysProcAttr) {}
 func (t *tree) children() []int          { return nil }
+func listChildren() ([]int, bool)        { return nil, true }
 func hasEnded(int) bool                  { return false }
 func describeTree(int) string            { return "" }
 

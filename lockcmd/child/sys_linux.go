@@ -43,14 +43,17 @@ func becomeKeeper() {
 // dieWithKeeper makes the kernel kill the program when the keeper dies.
 func dieWithKeeper(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }
 
-// children returns the children of the main thread of this process, except t.others. That thread is the parent
-// of all orphans, and in the keeper, of the program, too.
-//
-// Without /proc, or with a kernel that does not list children there, the keeper asks the kernel about each
-// process id from its own to the newest one. zksh itself then knows no children.
+// listChildren returns the children of the main thread of this process. That thread is the parent of all orphans,
+// and in the keeper, of the program, too. known is false without /proc, or if the kernel lists no children there.
+func listChildren() (pids []int, known bool) {
+	return readPIDs(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
+}
+
+// children returns the children of this process, except t.others. If the kernel does not list them, the keeper
+// asks it about each process id from its own to the newest one, and zksh itself knows no children.
 func (t *tree) children() (pids []int) {
-	pids, found := readPIDs(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid()))
-	if !found && t.others == nil {
+	pids, known := listChildren()
+	if !known && t.others == nil {
 		return searchChildren()
 	}
 	return slices.DeleteFunc(pids, func(pid int) bool { return slices.Contains(t.others, pid) })
@@ -90,10 +93,8 @@ func searchChildren() (pids []int) {
 // memory, even the stack. It ends by the same call in the loop, which writes the same return addresses there.
 func startNothing(leads bool) (pid int) {
 	var all, before unix.Sigset_t
-	for i := range all.Val {
-		all.Val[i] = ^all.Val[i]
-	}
-	var r uintptr // 0 in the new process
+	all.Val[0], all.Val[1] = ^all.Val[0], ^all.Val[1] // the kernel has 64 signals
+	var r uintptr                                     // 0 in the new process
 	call, arg := uintptr(syscall.SYS_CLONE), syscall.CLONE_VM|syscall.CLONE_VFORK|uintptr(syscall.SIGCHLD)
 	_ = unix.PthreadSigmask(unix.SIG_SETMASK, &all, &before) // handlers in the new process would change the memory
 	for r == 0 {
