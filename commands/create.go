@@ -49,9 +49,7 @@ var createCommand = &Command{
 		eph := fs.BoolP("ephemeral", "e", false, "delete the znode when the session ends")
 		container := fs.BoolP("container", "c", false, "let the server delete the znode when its last child is gone")
 		parents := fs.BoolP("parents", "p", false, "create missing parents, without data and with all permissions for everyone")
-		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
-		file := fs.StringP("file", "f", "", "read the data from this `file`")
-		FlagFile(fs, "file")
+		source := newDataFlags(fs)
 		var ttl int64
 		fs.VarP(integer(&ttl, 64, "-t argument must be a long value"), "ttl", "t",
 			"let the server delete the znode when it has had no changes and no children for this many milliseconds")
@@ -60,26 +58,15 @@ var createCommand = &Command{
 			if err := checkMode(mode, fs.Changed("ttl"), ttl); err != nil {
 				return err
 			}
-			var data []byte
-			var err error
-			switch {
-			case fs.Changed("file"): // the line has no data argument
+			if source.fromFile() {
 				if len(args) > 2 {
 					return Misuse("unexpected word %q: the data is already given by -f", args[1])
 				}
-				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
-				data, err = LoadFile(ctx, env, *file)
-			case len(args) > 1:
-				data = []byte(args[1])
-				noteDash(env, args[1])
+				args = withoutData(args)
 			}
+			data, err := source.read(ctx, env, args[1:])
 			if err != nil {
 				return err
-			}
-			if *b64 {
-				if data, err = decodeBase64(string(data)); err != nil {
-					return Misuse("the data is not valid base64: %s", err)
-				}
 			}
 			acl := zkconn.OpenACL()
 			if len(args) > 2 {

@@ -59,14 +59,6 @@ func LoadFile(ctx context.Context, env *Env, name string) ([]byte, error) {
 	return data, err
 }
 
-// noteDash tells the user what a data argument that consists of a lone dash means. To many other
-// programs, it means standard input.
-func noteDash(env *Env, data string) {
-	if data == "-" {
-		env.Screen.Note("the data is the character -; to read the data from standard input, use -f -")
-	}
-}
-
 // readInput opens a file and reads at most maxInput+1 bytes. It returns early if ctx is
 // cancelled.
 func readInput(ctx context.Context, open func() (io.Reader, error)) ([]byte, error) {

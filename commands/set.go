@@ -2,8 +2,6 @@ package commands
 
 import (
 	"context"
-	"encoding/base64"
-	"strings"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/spf13/pflag"
@@ -25,17 +23,14 @@ var setCommand = &Command{
 	Flags: func(fs *pflag.FlagSet) Run {
 		stat := fs.BoolP("stat", "s", false, "print the znode's new stat")
 		version := numberFlag(fs, 32, "version", "v", -1, "write only if the dataVersion equals this `version`")
-		b64 := fs.BoolP("base64", "b", false, "decode the data from base64")
-		file := fs.StringP("file", "f", "", "read the data from this `file`")
-		FlagFile(fs, "file")
+		source := newDataFlags(fs)
 		null := fs.Bool("null", false, "store null, which is not the same as empty data")
 		return func(ctx context.Context, env *Env, args []string) error {
-			fromFile := fs.Changed("file")
-			if *null && (fromFile || *b64) {
+			if *null && (source.fromFile() || *source.base64) {
 				return Misuse("--null cannot be combined with data, -f or -b")
 			}
-			if fromFile || *null { // the line has no data argument
-				args = append(args[:1:1], append([]string{""}, args[1:]...)...)
+			if source.fromFile() || *null {
+				args = withoutData(args)
 			}
 			switch {
 			case len(args) < 2:
@@ -47,21 +42,10 @@ var setCommand = &Command{
 			if err != nil {
 				return err
 			}
-			data := []byte(args[1])
-			switch {
-			case *null:
-				data = nil
-			case !fromFile:
-				noteDash(env, args[1])
-			}
-			if fromFile {
-				if data, err = LoadFile(ctx, env, *file); err != nil {
+			var data []byte
+			if !*null {
+				if data, err = source.read(ctx, env, args[1:]); err != nil {
 					return err
-				}
-			}
-			if *b64 {
-				if data, err = decodeBase64(string(data)); err != nil {
-					return Misuse("the data is not valid base64: %s", err)
 				}
 			}
 			if err := guardQuota(env, args[0], data); err != nil {
@@ -81,15 +65,4 @@ func writeAnswer(name, path string, stat *zk.Stat, show bool) render.Answer {
 		answer.Stat, answer.Grid = st, st.Table()
 	}
 	return answer
-}
-
-// decodeBase64 decodes text in the standard base64 alphabet, with or without padding. It ignores
-// line breaks.
-func decodeBase64(s string) ([]byte, error) {
-	s = strings.TrimRight(strings.NewReplacer("\r", "", "\n", "").Replace(s), "=")
-	b, err := base64.RawStdEncoding.DecodeString(s)
-	if b == nil && err == nil {
-		b = []byte{}
-	}
-	return b, err
 }
